@@ -1,0 +1,59 @@
+-- One portable schema: TEXT and BIGINT columns only. Ids are UUIDv7 text, times epoch milliseconds,
+-- digests hex text, and a nullable time stands in place of a flag.
+
+CREATE TABLE users (
+    id          TEXT   NOT NULL PRIMARY KEY,
+    email       TEXT   NOT NULL UNIQUE,     -- folded; mail goes here, never to what was typed
+    created_at  BIGINT NOT NULL,            -- when a registration link was confirmed
+    disabled_at BIGINT
+);
+
+-- What was asked for and has not been mailed yet. Known and unknown addresses alike; no secret.
+CREATE TABLE outbox (
+    id          TEXT   NOT NULL PRIMARY KEY,
+    purpose     TEXT   NOT NULL,            -- log_in, register
+    email       TEXT   NOT NULL,            -- folded, as typed; looked up by the worker only
+    browser     TEXT   NOT NULL,            -- SHA-256 of the asking browser's secret
+    agent       TEXT   NOT NULL,            -- a fixed phrase: Firefox on Windows
+    return_to   TEXT,
+    asked_at    BIGINT NOT NULL,
+    deadline_at BIGINT NOT NULL,            -- given up after it
+    due_at      BIGINT NOT NULL,            -- the next try, or the end of the lease of one under way
+    lease       TEXT,                       -- who is trying; a mark without it changes nothing
+    tries       BIGINT NOT NULL,
+    failed_at   BIGINT                      -- set aside: it can't be sent at all
+);
+
+CREATE INDEX outbox_due ON outbox (purpose, due_at);
+
+CREATE TABLE links (
+    id           TEXT   NOT NULL PRIMARY KEY,
+    token_hash   TEXT   NOT NULL UNIQUE,    -- SHA-256 of what the mail carries
+    outbox_id    TEXT   NOT NULL,           -- the request it answers
+    purpose      TEXT   NOT NULL,           -- log_in, register
+    email        TEXT   NOT NULL,           -- the account's address, or the one it will have
+    browser      TEXT   NOT NULL,           -- the browser that asked
+    return_to    TEXT,
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    used_at      BIGINT,                    -- the link itself, or a sibling that was used
+    used_browser TEXT,                      -- the browser that used this very link
+    session_hash TEXT                       -- the session it started
+);
+
+CREATE INDEX links_email ON links (email);
+CREATE INDEX links_outbox ON links (outbox_id);
+CREATE INDEX links_expires ON links (expires_at);
+
+CREATE TABLE sessions (
+    id         TEXT   NOT NULL PRIMARY KEY,
+    token_hash TEXT   NOT NULL UNIQUE,      -- SHA-256 of the cookie
+    user_id    TEXT   NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    agent      TEXT   NOT NULL,
+    created_at BIGINT NOT NULL,
+    seen_at    BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL              -- the absolute end, whatever is seen
+);
+
+CREATE INDEX sessions_user ON sessions (user_id);
+CREATE INDEX sessions_expires ON sessions (expires_at);

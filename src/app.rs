@@ -1,0 +1,112 @@
+//! Wiring: what a running Doorpost consists of, and THE route table.
+
+use std::sync::Arc;
+
+use actix_web::dev::HttpServiceFactory;
+use actix_web::middleware::from_fn;
+use actix_web::{guard, web};
+use tokio::sync::Notify;
+
+use crate::client_ip::Trust;
+use crate::clock::{Clock, Random};
+use crate::config::Config;
+use crate::domain::return_to::ReturnPolicy;
+use crate::mail::{Mailbox, Mailer, Smtp};
+use crate::store::Store;
+use crate::telemetry::Metrics;
+use crate::throttle::Throttle;
+use crate::web::assets::Assets;
+use crate::web::client::Watch;
+use crate::web::cookies::Cookies;
+use crate::web::{account, ask, guard as guards, health, link, mailbox};
+
+/// Everything a request or a worker may need. One for the whole process.
+pub struct App {
+    pub config: Config,
+    pub clock: Clock,
+    pub random: Random,
+    pub metrics: Arc<Metrics>,
+    pub throttle: Throttle,
+    pub store: Store,
+    pub mailer: Mailer,
+    /// Rung when a mail was queued.
+    pub wake: Notify,
+    pub trust: Trust,
+    pub watch: Watch,
+    pub return_policy: ReturnPolicy,
+    pub cookies: Cookies,
+    pub assets: Assets,
+    pub headers: guards::Headers,
+}
+
+impl App {
+    /// Puts the parts together. The error says which setting can't be used.
+    pub fn new(
+        config: Config,
+        clock: Clock,
+        random: Random,
+        store: Store,
+        throttle: Throttle,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, String> {
+        let mailer = match &config.smtp {
+            Some(server) => Mailer::Smtp(Smtp::new(server, &config).map_err(|e| format!("SMTP_URL: {e}"))?),
+            None => Mailer::Mailbox(Mailbox::default()),
+        };
+        Ok(Self {
+            trust: Trust::new(&config),
+            watch: Watch::default(),
+            return_policy: ReturnPolicy::new(config.base_url.clone(), config.return_hosts.clone()),
+            cookies: Cookies::new(&config),
+            assets: Assets::new(),
+            headers: guards::Headers::new(&config),
+            wake: Notify::new(),
+            config,
+            clock,
+            random,
+            metrics,
+            throttle,
+            store,
+            mailer,
+        })
+    }
+
+    /// A whole URL for a path of ours. From `BASE_URL`, never from a header.
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.config.base_url.as_str().trim_end_matches('/'))
+    }
+}
+
+/// THE route table. Every request passes `guard::guard` first: address, size, origin, session,
+/// `anonymous` counter; every answer leaves through it: error pages, headers, one log line.
+pub fn routes(app: &App) -> impl HttpServiceFactory + use<> {
+    let mut pages = vec![
+        page("/").route(get().to(account::home)),
+        page("/users/log-in").route(get().to(ask::log_in_page)).route(post().to(ask::log_in)),
+        page("/users/register").route(get().to(ask::register_page)).route(post().to(ask::register)),
+        page("/users/check-email").route(get().to(ask::check_email_page)),
+        page("/users/log-in/{token}").route(get().to(link::confirm_page)).route(post().to(link::enter)),
+        page("/users/settings").route(get().to(account::settings_page)),
+        page("/users/log-out").route(post().to(account::log_out)),
+        page("/health").route(get().to(health::health)),
+        page("/static/{file}").route(get().to(crate::web::assets::serve)),
+    ];
+    if let Mailer::Mailbox(_) = app.mailer {
+        pages.push(page("/dev/mailbox").route(get().to(mailbox::list_page)));
+        pages.push(page("/dev/mailbox/{id}").route(get().to(mailbox::mail_page)));
+    }
+    web::scope("").wrap(from_fn(guards::guard)).service(pages).default_service(web::to(health::not_found))
+}
+
+fn page(path: &str) -> actix_web::Resource {
+    web::resource(path).default_service(web::to(health::method_not_allowed))
+}
+
+/// GET, and HEAD with it: mail scanners send HEAD.
+fn get() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
+}
+
+fn post() -> actix_web::Route {
+    web::post()
+}

@@ -1,0 +1,30 @@
+//! The command line, one file a command. Exit status 0, 1 failed, 2 usage.
+
+pub mod config;
+pub mod serve;
+
+use clap::Subcommand;
+
+/// What `doorpost` can be told to do besides serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print every setting with its value and default, secrets hidden
+    Config {
+        /// For scripts
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// The process's environment, less what isn't text: that can't be a setting of ours.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Prints the operator's mistakes, all at once.
+fn print_problems(problems: &[String]) {
+    eprintln!("doorpost can't start; {} to mend:", if problems.len() == 1 { "one thing" } else { "these things" });
+    for problem in problems {
+        eprintln!("  {problem}");
+    }
+}

@@ -1,0 +1,74 @@
+//! `doorpost`: serves until it is told to stop.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::App;
+use crate::clock::{Clock, os_random};
+use crate::config::Config;
+use crate::mail::Mailer;
+use crate::store::Store;
+use crate::telemetry::{self, Metrics};
+use crate::throttle::Throttle;
+use crate::web::server::{self, Listener};
+use crate::worker::Workers;
+
+/// How long a request or a mail in hand may take after the signal to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Reads the settings, serves, and says in one sentence why it can't.
+pub fn run() -> ExitCode {
+    let config = match Config::load(super::environment(), Path::new(".")) {
+        Ok(config) => config,
+        Err(problems) => {
+            super::print_problems(&problems);
+            return ExitCode::from(2);
+        }
+    };
+    telemetry::init(&config);
+    let runtime = tokio::runtime::Runtime::new().expect("the system gives threads");
+    match runtime.block_on(serve(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            super::print_problems(&[reason]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(config: Config) -> Result<(), String> {
+    let clock = Clock::system();
+    let metrics = Arc::new(Metrics::default());
+    let public = Listener::open(&config.bind).map_err(|e| format!("BIND: {e}"))?;
+    let admin = config.admin_bind.as_ref().map(Listener::open).transpose();
+    let admin = admin.map_err(|e| format!("ADMIN_BIND: {e}; choose another, or off"))?;
+    let store = Store::open(&config.database_url.0).await.map_err(|e| e.to_string())?;
+    let throttle = Throttle::new(&config.throttle, clock.clone(), metrics.clone(), None);
+    let app = Arc::new(App::new(config, clock, os_random, store, throttle, metrics)?);
+    let workers = Workers::start(&app);
+    greet(&app);
+    let serving = server::serve(app.clone(), public, admin, GRACE);
+    serving.await.map_err(|e| format!("the server ended: {e}"))?;
+    workers.stop(GRACE).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn greet(app: &App) {
+    let mails = match app.mailer {
+        Mailer::Smtp(_) => "by SMTP".to_owned(),
+        Mailer::Mailbox(_) => format!("in {}", app.url("/dev/mailbox")),
+    };
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving {}; mails {mails}", app.url("/"));
+    if !app.config.is_https() && !app.config.is_local() {
+        tracing::warn!("BASE_URL is plain http: links and sessions can be read on the way; use https");
+    }
+    if app.config.smtp.is_some() && app.config.mail_from.email.domain() == "localhost" {
+        tracing::warn!("MAIL_FROM is at localhost, which other mail servers refuse; set it to an address of yours");
+    }
+    if app.config.throttle.key_secret.is_none() {
+        tracing::debug!("THROTTLE_KEY_SECRET is unset: the counters' keys are plain digests");
+    }
+}

@@ -1,0 +1,156 @@
+//! Each error's audience. The only place that knows status, code, words and log level.
+
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+
+use crate::store::StoreError;
+use crate::store::links::DeadLink;
+use crate::throttle::Refusal;
+
+/// What a visitor is told in place of what was asked for.
+#[derive(Debug)]
+pub enum Error {
+    TooMany(Refusal, Form),
+    InvalidEmail(Form),
+    DomainNotAllowed(Form),
+    RegistrationClosed,
+    BodyTooLarge,
+    TooSlow,
+    UnsupportedMediaType,
+    CrossOrigin,
+    Link(DeadLink),
+    Unauthenticated,
+    NotFound,
+    MethodNotAllowed,
+    Unavailable(StoreError),
+}
+
+/// The form an error is shown on, as it was filled in.
+#[derive(Clone, Debug, Default)]
+pub struct Form {
+    /// Kept after an address that couldn't be read; never repeated on a refusal.
+    pub typed: String,
+    pub return_to: Option<String>,
+    pub shown_on: ShownOn,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShownOn {
+    LogIn,
+    Register,
+    /// A page of its own.
+    #[default]
+    Alone,
+}
+
+impl Error {
+    /// The code that programs read.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::TooMany(..) => "rate_limit_exceeded",
+            Self::InvalidEmail(_) => "invalid_email",
+            Self::DomainNotAllowed(_) => "domain_not_allowed",
+            Self::RegistrationClosed => "registration_closed",
+            Self::BodyTooLarge => "body_too_large",
+            Self::TooSlow => "request_timeout",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::CrossOrigin => "cross_origin",
+            Self::Link(DeadLink::Used) => "link_used",
+            Self::Link(DeadLink::Expired) => "link_expired",
+            Self::Link(DeadLink::Unknown) => "link_unknown",
+            Self::Unauthenticated => "unauthenticated",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+
+    /// Title and sentence of the page, and the message of the JSON.
+    pub fn words(&self) -> (&'static str, String) {
+        let (title, sentence) = match self {
+            Self::TooMany(refusal, _) => return ("Too many attempts", too_many(refusal)),
+            Self::InvalidEmail(_) => ("Error", "Enter an e-mail address like name@school.edu"),
+            Self::DomainNotAllowed(_) => {
+                ("Error", "Use your school's e-mail address. Others can't create an account here.")
+            }
+            Self::RegistrationClosed => ("New accounts are closed", "No new accounts can be created here right now."),
+            Self::BodyTooLarge => ("That was too much", "What was sent is too long. Go back and try again with less."),
+            Self::TooSlow => ("That took too long", "Your connection was too slow. Please try again."),
+            Self::UnsupportedMediaType => ("We couldn't read that", "Send a form or JSON."),
+            Self::CrossOrigin => ("We couldn't check where this came from", "Open the page directly and try again."),
+            Self::Link(DeadLink::Used) => (
+                "This link was already used",
+                "Each link works once. Are you logged in on another device? If you need to log in here, get a new one.",
+            ),
+            Self::Link(DeadLink::Expired) => ("This link is too old", "Links work for a short time. Get a new one."),
+            Self::Link(DeadLink::Unknown) => (
+                "This link doesn't work",
+                "Part of it may be missing. Open it from the e-mail again, or get a new one.",
+            ),
+            Self::Unauthenticated => ("Please log in", "You need to log in to see this."),
+            Self::NotFound => ("There's nothing here", "Check the address, or start at the log-in page."),
+            Self::MethodNotAllowed => ("That can't be done here", "Start at the log-in page."),
+            Self::Unavailable(_) => ("We can't do this right now", "Nothing was lost. Please try again in a minute."),
+        };
+        (title, sentence.to_owned())
+    }
+
+    /// One line in the log for what the operator should know; the rest shows as its status only.
+    pub fn log(&self) {
+        match self {
+            Self::Unavailable(cause) => tracing::error!(%cause, "a request could not be served"),
+            Self::TooMany(refusal, _) => {
+                tracing::info!(
+                    counter = refusal.counter.name(),
+                    retry_after = refusal.retry_after_seconds(),
+                    "refused"
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+fn too_many(refusal: &Refusal) -> String {
+    match refusal.retry_after_minutes() {
+        1 => "Too many attempts. Please try again in about 1 minute.".to_owned(),
+        minutes => format!("Too many attempts. Please try again in about {minutes} minutes."),
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Unavailable(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl ResponseError for Error {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Self::TooMany(..) => StatusCode::TOO_MANY_REQUESTS,
+            Self::InvalidEmail(_) | Self::DomainNotAllowed(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::RegistrationClosed | Self::CrossOrigin => StatusCode::FORBIDDEN,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Link(_) => StatusCode::GONE,
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The bare status: `web::guard` writes the page or the JSON, which need the request.
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::new(self.status_code())
+    }
+}

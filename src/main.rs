@@ -1,0 +1,20 @@
+//! The command line: serve, or one of the tools.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use doorpost::cli::{Command, config, serve};
+
+#[derive(Parser)]
+#[command(version, about = "A magic-link authentication server. Without a command it serves.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        None => serve::run(),
+        Some(Command::Config { json }) => config::run(json),
+    }
+}

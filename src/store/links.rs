@@ -1,0 +1,179 @@
+//! Links: minted by the worker, looked at by the confirm page, used once.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::outbox::{Purpose, QueuedMail};
+use super::users::{self, User};
+use super::{Store, StoreError, sessions};
+use crate::clock::Millis;
+use crate::domain::token::Hash;
+
+/// A link as the confirm page sees it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub purpose: Purpose,
+    pub email: String,
+    /// Hash of the secret of the browser that asked.
+    pub browser: String,
+    pub return_to: Option<String>,
+}
+
+/// Why a link doesn't work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadLink {
+    Used,
+    Expired,
+    Unknown,
+}
+
+/// What using a link came to.
+#[derive(Debug)]
+pub enum Entry {
+    /// This request used the link and started the session.
+    SignedIn {
+        user: User,
+        return_to: Option<String>,
+    },
+    /// This very browser used it before: it is sent where it was going.
+    Repeat {
+        return_to: Option<String>,
+    },
+    Dead(DeadLink),
+}
+
+/// Who uses a link, and the session that it is to start.
+#[derive(Debug)]
+pub struct Use<'a> {
+    pub link: &'a Hash,
+    pub browser: &'a Hash,
+    pub session: &'a Hash,
+    pub agent: &'a str,
+    pub now: Millis,
+    pub session_lifetime: Duration,
+}
+
+type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<String>);
+
+impl Store {
+    /// Stores a link's hash for a queued mail. An earlier try's link is gone with it: it may never
+    /// have been mailed, and then nobody knows it.
+    pub async fn mint_link(
+        &self,
+        mail: &QueuedMail,
+        to: &str,
+        purpose: Purpose,
+        hash: &Hash,
+        (now, expires_at): (Millis, Millis),
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.write.begin().await?;
+        sqlx::query("DELETE FROM links WHERE outbox_id = $1 AND used_at IS NULL")
+            .bind(&mail.id)
+            .execute(&mut *transaction)
+            .await?;
+        sqlx::query(
+            "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        )
+        .bind(Uuid::now_v7().to_string())
+        .bind(hash.as_str())
+        .bind(&mail.id)
+        .bind(purpose.text())
+        .bind(to)
+        .bind(&mail.browser)
+        .bind(&mail.return_to)
+        .bind(now)
+        .bind(expires_at)
+        .execute(&mut *transaction)
+        .await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Looks at a link without touching it, however often. A link whose account may not sign in is
+    /// unknown.
+    pub async fn look_at_link(&self, hash: &Hash, now: Millis) -> Result<Result<Link, DeadLink>, StoreError> {
+        let Some((purpose, email, browser, return_to, expires_at, used_at, _)) = self.link_row(hash).await? else {
+            return Ok(Err(DeadLink::Unknown));
+        };
+        if used_at.is_some() {
+            return Ok(Err(DeadLink::Used));
+        }
+        if expires_at <= now {
+            return Ok(Err(DeadLink::Expired));
+        }
+        Ok(Ok(Link { purpose: Purpose::read(&purpose), email, browser, return_to }))
+    }
+
+    /// Uses a link: one transaction, one deciding statement. If anything after it fails, the link is
+    /// still good.
+    pub async fn use_link(&self, entry: &Use<'_>) -> Result<Entry, StoreError> {
+        let mut transaction = self.write.begin().await?;
+        // Race on a single-use link: of any number of posts, this changes the row for one.
+        let won: Option<(String, String, String, Option<String>)> = sqlx::query_as(
+            "UPDATE links SET used_at = $1, used_browser = $2, session_hash = $3
+             WHERE token_hash = $4 AND used_at IS NULL AND expires_at > $1
+               AND purpose IN ('log_in', 'register')
+             RETURNING id, purpose, email, return_to",
+        )
+        .bind(entry.now)
+        .bind(entry.browser.as_str())
+        .bind(entry.session.as_str())
+        .bind(entry.link.as_str())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some((id, purpose, email, return_to)) = won else {
+            drop(transaction);
+            return self.lost(entry).await;
+        };
+        sqlx::query("UPDATE links SET used_at = $1 WHERE email = $2 AND id <> $3 AND used_at IS NULL")
+            .bind(entry.now)
+            .bind(&email)
+            .bind(&id)
+            .execute(&mut *transaction)
+            .await?;
+        if Purpose::read(&purpose) == Purpose::Register {
+            // Pre-registration: the account comes into being here, and nothing of whoever asked
+            // before the owner confirmed is in it.
+            users::create(&mut transaction, &email, entry.now).await?;
+        }
+        let Some(user) = users::active(&mut transaction, &email).await? else {
+            return Ok(Entry::Dead(DeadLink::Unknown));
+        };
+        sessions::start(&mut transaction, &user, entry).await?;
+        transaction.commit().await?;
+        Ok(Entry::SignedIn { user, return_to })
+    }
+
+    /// Somebody used the link before, or it never worked.
+    async fn lost(&self, entry: &Use<'_>) -> Result<Entry, StoreError> {
+        Ok(match self.link_row(entry.link).await? {
+            None => Entry::Dead(DeadLink::Unknown),
+            Some((.., return_to, _, Some(_), Some(browser))) if browser == entry.browser.as_str() => {
+                Entry::Repeat { return_to }
+            }
+            Some((.., Some(_), _)) => Entry::Dead(DeadLink::Used),
+            Some(_) => Entry::Dead(DeadLink::Expired),
+        })
+    }
+
+    async fn link_row(&self, hash: &Hash) -> Result<Option<Row>, StoreError> {
+        Ok(sqlx::query_as(
+            "SELECT purpose, email, browser, return_to, expires_at, used_at, used_browser
+             FROM links WHERE token_hash = $1 AND purpose IN ('log_in', 'register')",
+        )
+        .bind(hash.as_str())
+        .fetch_optional(&self.read)
+        .await?)
+    }
+
+    /// Removes links that ended before `before`, at most `most` of them; how many it were.
+    pub async fn sweep_links(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
+        let done = sqlx::query("DELETE FROM links WHERE id IN (SELECT id FROM links WHERE expires_at <= $1 LIMIT $2)")
+            .bind(before)
+            .bind(most)
+            .execute(&self.write)
+            .await?;
+        Ok(done.rows_affected())
+    }
+}

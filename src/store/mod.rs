@@ -1,0 +1,123 @@
+//! The only place that speaks SQL. Every statement is written once, with `$1` markers, for one
+//! portable schema; time is an argument; the first statement of a transaction is a write.
+
+mod commits;
+pub mod links;
+pub mod outbox;
+pub mod sessions;
+pub mod users;
+
+use std::fmt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::AnyPool;
+use sqlx::any::AnyPoolOptions;
+use sqlx::migrate::MigrateError;
+
+use commits::Commits;
+
+/// Longest that a request waits for a connection or a lock before it is told "not right now".
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Readers beside the one writer; SQLite's readers don't block it.
+const READERS: u32 = 4;
+
+/// The database. Cheap to clone; all clones share their connections.
+#[derive(Clone)]
+pub struct Store {
+    /// One connection: SQLite has one writer at a time, and a queue beats its busy errors.
+    write: AnyPool,
+    read: AnyPool,
+    commits: Commits,
+}
+
+/// The database did not do it. What was to be written is not written.
+#[derive(Debug)]
+pub struct StoreError(sqlx::Error);
+
+/// Why the database can't be used at all; a sentence for the operator.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl Store {
+    /// Opens the database of `DATABASE_URL`, makes it and its folder if missing, and brings its
+    /// schema up to date.
+    pub async fn open(url: &str) -> Result<Self, OpenError> {
+        sqlx::any::install_default_drivers();
+        prepare_file(url)?;
+        let unusable = |e: sqlx::Error| OpenError(format!("DATABASE_URL: {url} can't be opened: {e}"));
+        let write = pool(1).connect(url).await.map_err(unusable)?;
+        sqlx::migrate!().run(&write).await.map_err(migration_failed)?;
+        let read = pool(READERS).connect(url).await.map_err(unusable)?;
+        Ok(Self { commits: Commits::start(write.clone()), write, read })
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the database failed: {}", crate::telemetry::redact(&self.0.to_string()))
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Makes the folder and the file, readable by their owner only.
+fn prepare_file(url: &str) -> Result<(), OpenError> {
+    let file = url.trim_start_matches("sqlite:").trim_start_matches("//");
+    let path = Path::new(file.split('?').next().unwrap_or(file));
+    let refused = |e: std::io::Error| OpenError(format!("DATABASE_URL: {} can't be made: {e}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
+    }
+    let options = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    options.map(drop).map_err(refused)
+}
+
+fn pool(connections: u32) -> AnyPoolOptions {
+    AnyPoolOptions::new()
+        .max_connections(connections)
+        .min_connections(1)
+        .acquire_timeout(PATIENCE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                for pragma in [
+                    "PRAGMA busy_timeout = 5000",
+                    "PRAGMA journal_mode = WAL",
+                    "PRAGMA synchronous = FULL",
+                    "PRAGMA foreign_keys = ON",
+                ] {
+                    sqlx::query(pragma).execute(&mut *connection).await?;
+                }
+                Ok(())
+            })
+        })
+}
+
+fn migration_failed(error: MigrateError) -> OpenError {
+    OpenError(match error {
+        MigrateError::VersionMissing(_) | MigrateError::VersionTooNew(..) => {
+            "DATABASE_URL: this database was written by a newer Doorpost; start that version, or \
+             restore a backup. Nothing was changed."
+                .to_owned()
+        }
+        MigrateError::Dirty(version) => format!(
+            "DATABASE_URL: an earlier change of the schema ({version}) was interrupted; restore a \
+             backup. Nothing was changed."
+        ),
+        other => format!("DATABASE_URL: the schema can't be brought up to date: {other}"),
+    })
+}

@@ -1,0 +1,113 @@
+//! Sessions: a hash and two clocks. Ended on the server, so that a copied cookie ends with them.
+
+use std::time::Duration;
+
+use sqlx::AnyConnection;
+use uuid::Uuid;
+
+use super::links::Use;
+use super::users::User;
+use super::{Store, StoreError};
+use crate::clock::Millis;
+use crate::domain::token::Hash;
+
+/// A live session and whose it is.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub id: String,
+    pub user: User,
+}
+
+/// Last seen is written at most once a minute, or every tenth of a shorter idle lifetime.
+fn seen_every(idle: Duration) -> Millis {
+    (idle.as_millis() as Millis / 10).min(60_000)
+}
+
+/// Starts a session inside the transaction that used the link.
+pub(super) async fn start(connection: &mut AnyConnection, user: &User, entry: &Use<'_>) -> sqlx::Result<()> {
+    sqlx::query(
+        "INSERT INTO sessions (id, token_hash, user_id, agent, created_at, seen_at, expires_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(Uuid::now_v7().to_string())
+    .bind(entry.session.as_str())
+    .bind(&user.id)
+    .bind(entry.agent)
+    .bind(entry.now)
+    .bind(entry.now)
+    .bind(entry.now + entry.session_lifetime.as_millis() as Millis)
+    .execute(connection)
+    .await
+    .map(drop)
+}
+
+impl Store {
+    /// The live session of a cookie's hash; notes that it was seen.
+    pub async fn session(&self, token: &Hash, now: Millis, idle: Duration) -> Result<Option<Session>, StoreError> {
+        let row: Option<(String, i64, String, String)> = sqlx::query_as(
+            "SELECT sessions.id, sessions.seen_at, users.id, users.email
+             FROM sessions JOIN users ON users.id = sessions.user_id
+             WHERE sessions.token_hash = $1 AND sessions.expires_at > $2 AND sessions.seen_at > $3
+               AND users.disabled_at IS NULL",
+        )
+        .bind(token.as_str())
+        .bind(now)
+        .bind(now - idle.as_millis() as Millis)
+        .fetch_optional(&self.read)
+        .await?;
+        let Some((id, seen_at, user_id, email)) = row else { return Ok(None) };
+        if seen_at <= now - seen_every(idle) {
+            self.see_session(&id, now).await?;
+        }
+        Ok(Some(Session { id, user: User { id: user_id, email } }))
+    }
+
+    async fn see_session(&self, id: &str, now: Millis) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sessions SET seen_at = $1 WHERE id = $2 AND seen_at < $1")
+            .bind(now)
+            .bind(id)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// Ends one session on the server.
+    pub async fn end_session(&self, id: &str) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM sessions WHERE id = $1").bind(id).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// Ends every session of an account.
+    pub async fn end_all_sessions(&self, user_id: &str) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM sessions WHERE user_id = $1").bind(user_id).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// How many devices are signed in to an account.
+    pub async fn count_sessions(&self, user_id: &str, now: Millis, idle: Duration) -> Result<i64, StoreError> {
+        let (rows,): (i64,) = sqlx::query_as(
+            "SELECT CAST(COUNT(*) AS BIGINT) FROM sessions
+             WHERE user_id = $1 AND expires_at > $2 AND seen_at > $3",
+        )
+        .bind(user_id)
+        .bind(now)
+        .bind(now - idle.as_millis() as Millis)
+        .fetch_one(&self.read)
+        .await?;
+        Ok(rows)
+    }
+
+    /// Removes sessions that are over, at most `most` of them; how many it were.
+    pub async fn sweep_sessions(&self, now: Millis, idle: Duration, most: i64) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "DELETE FROM sessions WHERE id IN (
+                 SELECT id FROM sessions WHERE expires_at <= $1 OR seen_at <= $2 LIMIT $3)",
+        )
+        .bind(now)
+        .bind(now - idle.as_millis() as Millis)
+        .bind(most)
+        .execute(&self.write)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}

@@ -1,0 +1,139 @@
+//! Counters for dashboards, named so that these outlive releases.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+/// Upper bounds of `doorpost_request_seconds`.
+const REQUEST_BUCKETS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
+/// Upper bounds of `doorpost_smtp_seconds`.
+const SMTP_BUCKETS: [f64; 7] = [0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Decision {
+    counter: &'static str,
+    decision: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Store {
+    store: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct By {
+    by: &'static str,
+}
+
+/// Everything that is counted. One for the whole process, handed to whoever counts.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Request, Counter>,
+    request_seconds: Histogram,
+    decisions: Family<Decision, Counter>,
+    store_failures: Family<Store, Counter>,
+    client_ip: Family<Reason, Counter>,
+    mails: Family<Outcome, Counter>,
+    smtp_seconds: Histogram,
+    sign_ins: Family<By, Counter>,
+    outbox_pending: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("doorpost"),
+            requests: Family::default(),
+            request_seconds: Histogram::new(REQUEST_BUCKETS),
+            decisions: Family::default(),
+            store_failures: Family::default(),
+            client_ip: Family::default(),
+            mails: Family::default(),
+            smtp_seconds: Histogram::new(SMTP_BUCKETS),
+            sign_ins: Family::default(),
+            outbox_pending: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        r.register("requests", "Answered requests", self.requests.clone());
+        r.register("request_seconds", "Time to answer", self.request_seconds.clone());
+        r.register("throttle_decisions", "What the counters said", self.decisions.clone());
+        r.register("throttle_store_failures", "Counters that failed", self.store_failures.clone());
+        r.register("client_ip", "Why requests were counted as their address", self.client_ip.clone());
+        r.register("mails", "What became of the mails", self.mails.clone());
+        r.register("smtp_seconds", "Time to hand over one mail", self.smtp_seconds.clone());
+        r.register("sign_ins", "Sessions started", self.sign_ins.clone());
+        r.register("outbox_pending", "Mails waiting to leave", self.outbox_pending.clone());
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("build", "The running version", build);
+    }
+
+    pub fn answered(&self, route: &str, status: u16, took: Duration) {
+        self.requests.get_or_create(&Request { route: route.to_owned(), status }).inc();
+        self.request_seconds.observe(took.as_secs_f64());
+    }
+
+    pub fn decided(&self, counter: &'static str, decision: &'static str) {
+        self.decisions.get_or_create(&Decision { counter, decision }).inc();
+    }
+
+    pub fn store_failed(&self, store: &'static str) {
+        self.store_failures.get_or_create(&Store { store }).inc();
+    }
+
+    pub fn client_counted(&self, reason: &'static str) {
+        self.client_ip.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub fn mail(&self, outcome: &'static str) {
+        self.mails.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    pub fn smtp_took(&self, took: Duration) {
+        self.smtp_seconds.observe(took.as_secs_f64());
+    }
+
+    pub fn signed_in(&self, by: &'static str) {
+        self.sign_ins.get_or_create(&By { by }).inc();
+    }
+
+    pub fn outbox_pending(&self, rows: i64) {
+        self.outbox_pending.set(rows);
+    }
+
+    /// The Prometheus text format.
+    pub fn render(&self) -> String {
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry).expect("a String takes any text");
+        out
+    }
+}

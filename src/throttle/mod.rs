@@ -1,0 +1,283 @@
+//! The throttle: three shared counters in their order, and one for everything else anonymous.
+//!
+//! The threat is spending: a stranger can spend a victim's inbox and the mail quota. So every
+//! ceiling is an exact sliding window, a refusal is not recorded, and a counter that fails lets
+//! people in, since the link is the only door.
+
+mod breaker;
+mod key;
+pub mod log;
+pub mod memory;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+
+use crate::client_ip::Network;
+use crate::clock::{Clock, Micros};
+use crate::config::{Ceiling, ThrottleConfig};
+use crate::domain::email::Email;
+use crate::telemetry::Metrics;
+use breaker::Breaker;
+pub use key::{Key, Keys};
+use log::Verdict;
+use memory::Memory;
+
+/// The most a request may lose to a counter store that doesn't answer.
+const STORE_TIMEOUT: Duration = Duration::from_millis(300);
+/// What a remembered denial takes in moka.
+const DENIAL_BYTES: u64 = 300;
+
+/// The counters, in the order in which a request for a link meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counter {
+    IpBurst,
+    IpHourly,
+    Email,
+    Anonymous,
+}
+
+impl Counter {
+    pub const ALL: [Self; 4] = [Self::IpBurst, Self::IpHourly, Self::Email, Self::Anonymous];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IpBurst => "auth_ip_burst",
+            Self::IpHourly => "auth_ip_hourly",
+            Self::Email => "auth_email",
+            Self::Anonymous => "anonymous",
+        }
+    }
+
+    /// What was counted, as the refusal says it.
+    pub fn scope(self) -> &'static str {
+        if self == Self::Email { "email" } else { "ip" }
+    }
+
+    /// Its share of `THROTTLE_MEMORY_MIB`; the rest is for remembered denials.
+    fn memory_percent(self) -> u64 {
+        match self {
+            Self::IpBurst | Self::IpHourly | Self::Anonymous => 20,
+            Self::Email => 30,
+        }
+    }
+}
+
+/// One question to a counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit {
+    pub counter: Counter,
+    pub key: Key,
+    pub window: Duration,
+    pub limit: u32,
+}
+
+/// A counter refused: what a person and a program are told. Never the count or the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub counter: Counter,
+    pub limit: u32,
+    pub window: Duration,
+    pub retry_after: Duration,
+}
+
+impl Refusal {
+    fn new(hit: &Hit, retry_after: Duration) -> Self {
+        Self { counter: hit.counter, limit: hit.limit, window: hit.window, retry_after }
+    }
+
+    /// Whole seconds, rounded up, at least 1.
+    pub fn retry_after_seconds(&self) -> u64 {
+        self.retry_after.as_millis().div_ceil(1000).max(1) as u64
+    }
+
+    /// Whole minutes, rounded up.
+    pub fn retry_after_minutes(&self) -> u64 {
+        self.retry_after_seconds().div_ceil(60)
+    }
+}
+
+/// Counters outside this process, shared by every replica.
+pub trait SharedCounters: Send + Sync {
+    /// Settles the hits in order; each only if the one before was allowed. One verdict a hit asked.
+    fn settle<'a>(&'a self, hits: &'a [Hit]) -> StoreAnswer<'a>;
+    /// A label of `doorpost_throttle_store_failures_total`.
+    fn name(&self) -> &'static str;
+}
+
+/// What a shared store answers, some time.
+pub type StoreAnswer<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<Verdict>, Box<dyn fmt::Display + Send>>> + Send + 'a>>;
+
+/// Who may ask for what, and when again.
+pub struct Throttle {
+    config: ThrottleConfig,
+    keys: Keys,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    memory: Memory,
+    shared: Option<Arc<dyn SharedCounters>>,
+    breaker: Breaker,
+    /// Since a refused hit leaves no trace, a denial holds until its instant: it is answered from
+    /// here, and a flood never reaches either store.
+    denials: Cache<(Counter, Key), Micros>,
+}
+
+impl Throttle {
+    /// `shared` is where the counters live; without it they live in this process, which also
+    /// stands in whenever `shared` fails.
+    pub fn new(
+        config: &ThrottleConfig,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        shared: Option<Arc<dyn SharedCounters>>,
+    ) -> Self {
+        let bytes = config.memory_mib * 1024 * 1024;
+        let longest = |counter| ceiling(config, counter).map_or(Duration::from_secs(1), |c| c.window);
+        let denials = Cache::builder()
+            .max_capacity(bytes / 100 * 10 / DENIAL_BYTES)
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Self {
+            keys: Keys::new(config.key_secret.as_ref()),
+            memory: Memory::new(bytes, longest),
+            config: config.clone(),
+            clock,
+            metrics,
+            shared,
+            breaker: Breaker::default(),
+            denials,
+        }
+    }
+
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// A request for a link: burst, hourly, then the inbox if the address could be read.
+    pub async fn ask(&self, client: (Network, Key), email: Option<&Email>) -> Result<(), Refusal> {
+        let (network, key) = client;
+        let (burst, hourly) = self.ip_limits(network);
+        let config = &self.config;
+        let ip_burst = hit(Counter::IpBurst, key, Ceiling { limit: burst, ..config.ip_burst });
+        let ip_hourly = hit(Counter::IpHourly, key, Ceiling { limit: hourly, ..config.ip_hourly });
+        match email {
+            // Junk is still abuse: it spends the network's counters.
+            None => self.settle(&[ip_burst, ip_hourly]).await,
+            Some(email) => {
+                let inbox = hit(Counter::Email, self.keys.inbox(email), config.email);
+                self.settle(&[ip_burst, ip_hourly, inbox]).await
+            }
+        }
+    }
+
+    /// Any other request without a live session.
+    pub async fn anonymous(&self, key: Key) -> Result<(), Refusal> {
+        match self.config.anonymous {
+            Some(ceiling) => self.settle(&[hit(Counter::Anonymous, key, ceiling)]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The limits of this network, the most specific setting first.
+    fn ip_limits(&self, network: Network) -> (u32, u32) {
+        let own = self.config.networks.iter().find(|(net, ..)| net.contains(&network.address()));
+        own.map_or((self.config.ip_burst.limit, self.config.ip_hourly.limit), |(_, b, h)| (*b, *h))
+    }
+
+    async fn settle(&self, hits: &[Hit]) -> Result<(), Refusal> {
+        if !self.config.enabled {
+            return Ok(());
+        }
+        let now = self.clock.monotonic();
+        let remembered = hits.iter().enumerate().find_map(|(at, hit)| Some((at, self.denied(hit, now)?)));
+        // The counters before the remembered one still count this request; those behind it don't.
+        let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];
+        let verdict = self.count(open, now).await.and(match remembered {
+            Some((_, refusal)) => Err(refusal),
+            None => Ok(()),
+        });
+        self.record(open, &verdict);
+        verdict
+    }
+
+    fn denied(&self, hit: &Hit, now: Micros) -> Option<Refusal> {
+        let until = self.denials.get(&(hit.counter, hit.key))?;
+        let left = until.checked_sub(now).filter(|left| *left > 0)?;
+        Some(Refusal::new(hit, Duration::from_micros(left)))
+    }
+
+    /// Asks the shared store if there is one and it is well, else the counters of this process.
+    async fn count(&self, hits: &[Hit], now: Micros) -> Result<(), Refusal> {
+        if hits.is_empty() {
+            return Ok(());
+        }
+        if let Some(shared) = &self.shared
+            && self.breaker.admits(now)
+        {
+            match tokio::time::timeout(STORE_TIMEOUT, shared.settle(hits)).await {
+                Ok(Ok(verdicts)) => {
+                    self.breaker.succeeded();
+                    return self.judge(hits, verdicts.into_iter(), now);
+                }
+                Ok(Err(error)) => self.store_failed(shared.name(), &error),
+                Err(_) => self.store_failed(shared.name(), &"no answer within 300 ms"),
+            }
+            self.breaker.failed(now);
+        }
+        let verdicts = hits.iter().map_while(|hit| match self.memory.hit(hit, now) {
+            Ok(verdict) => Some(verdict),
+            Err(memory::Poisoned) => {
+                // It fails open: the link is the only door.
+                self.store_failed("memory", &"a lock was poisoned");
+                Some(Verdict::Allow { count: 0 })
+            }
+        });
+        self.judge(hits, verdicts, now)
+    }
+
+    /// The first refusal, remembered.
+    fn judge(&self, hits: &[Hit], verdicts: impl Iterator<Item = Verdict>, now: Micros) -> Result<(), Refusal> {
+        for (hit, verdict) in hits.iter().zip(verdicts) {
+            if let Verdict::Deny { retry_after } = verdict {
+                let until = now + retry_after.as_micros() as Micros;
+                self.denials.insert((hit.counter, hit.key), until);
+                return Err(Refusal::new(hit, retry_after));
+            }
+        }
+        Ok(())
+    }
+
+    fn store_failed(&self, store: &'static str, error: &dyn fmt::Display) {
+        self.metrics.store_failed(store);
+        tracing::error!(store, %error, "a counter failed; the request is allowed by the next one");
+    }
+
+    fn record(&self, open: &[Hit], verdict: &Result<(), Refusal>) {
+        let refused = verdict.as_ref().err().map(|refusal| refusal.counter);
+        for hit in open.iter().take_while(|hit| Some(hit.counter) != refused) {
+            self.metrics.decided(hit.counter.name(), "allow");
+        }
+        if let Some(counter) = refused {
+            self.metrics.decided(counter.name(), "deny");
+        }
+    }
+}
+
+fn ceiling(config: &ThrottleConfig, counter: Counter) -> Option<Ceiling> {
+    match counter {
+        Counter::IpBurst => Some(config.ip_burst),
+        Counter::IpHourly => Some(config.ip_hourly),
+        Counter::Email => Some(config.email),
+        Counter::Anonymous => config.anonymous,
+    }
+}
+
+fn hit(counter: Counter, key: Key, ceiling: Ceiling) -> Hit {
+    Hit { counter, key, window: ceiling.window, limit: ceiling.limit }
+}

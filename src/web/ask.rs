@@ -1,0 +1,176 @@
+//! Asking for a link, to log in or to register. The straight way: address, counters, one row, answer.
+//! Nothing here looks an account up, so there is nothing to leak.
+
+use actix_web::http::header::{LOCATION, USER_AGENT};
+use actix_web::web::{Payload, Query};
+use actix_web::{HttpRequest, HttpResponse, Responder};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::body::{self, Fields};
+use super::client::Client;
+use super::cookies::Asked;
+use super::pages::{AskPage, CheckEmailPage, Layout};
+use super::{Shared, wants_json};
+use crate::app::App;
+use crate::clock::Millis;
+use crate::domain::agent::browser_kind;
+use crate::domain::email::Email;
+use crate::domain::return_to::ReturnTo;
+use crate::error::{Error, Form, ShownOn};
+use crate::store::outbox::{NewMail, Purpose};
+
+/// What the log-in and register pages take in their address.
+#[derive(Debug, Default, Deserialize)]
+pub struct AskQuery {
+    return_to: Option<String>,
+    logged_out: Option<String>,
+}
+
+pub async fn log_in_page(request: HttpRequest, app: Shared, query: Option<Query<AskQuery>>) -> impl Responder {
+    ask_page(&request, &app, ShownOn::LogIn, query)
+}
+
+pub async fn register_page(
+    request: HttpRequest,
+    app: Shared,
+    query: Option<Query<AskQuery>>,
+) -> Result<HttpResponse, Error> {
+    if !app.config.registration_open {
+        return Err(Error::RegistrationClosed);
+    }
+    Ok(ask_page(&request, &app, ShownOn::Register, query))
+}
+
+fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Query<AskQuery>>) -> HttpResponse {
+    let query = query.map(Query::into_inner).unwrap_or_default();
+    let return_to = query.return_to.and_then(|wish| app.return_policy.parse(&wish));
+    let form = Form { typed: String::new(), return_to: return_to.map(|r| r.as_str().to_owned()), shown_on };
+    if wants_json(request) {
+        let fields = json!({ "method": "POST", "fields": ["email", "return_to"], "return_to": form.return_to });
+        return HttpResponse::Ok().json(fields);
+    }
+    let notice = query.logged_out.is_some().then_some("You're logged out on this device.");
+    super::pages::html(&AskPage { layout: Layout::of(app), form: &form, error: None, notice })
+}
+
+pub async fn log_in(
+    request: HttpRequest,
+    app: Shared,
+    client: Client,
+    payload: Payload,
+) -> Result<HttpResponse, Error> {
+    ask(Purpose::LogIn, &request, &app, client, payload).await
+}
+
+pub async fn register(
+    request: HttpRequest,
+    app: Shared,
+    client: Client,
+    payload: Payload,
+) -> Result<HttpResponse, Error> {
+    ask(Purpose::Register, &request, &app, client, payload).await
+}
+
+async fn ask(
+    purpose: Purpose,
+    request: &HttpRequest,
+    app: &App,
+    client: Client,
+    payload: Payload,
+) -> Result<HttpResponse, Error> {
+    let body = body::read(payload).await?;
+    app.watch.asked(client, app);
+    let wish = Wish::read(purpose, request, app, &body);
+    let email = wish.as_ref().ok().map(|wish| &wish.email);
+    // Whatever was sent, it spends the network's counters; the inbox's only if all was well.
+    let allowed = app.throttle.ask((client.network, client.key), email).await;
+    allowed.map_err(|refusal| Error::TooMany(refusal, form_of(purpose, request, app, &body)))?;
+    enqueue(wish?, request, app, client).await
+}
+
+/// What a person wants, read and checked.
+struct Wish {
+    purpose: Purpose,
+    email: Email,
+    typed: String,
+    return_to: Option<ReturnTo>,
+}
+
+impl Wish {
+    fn read(purpose: Purpose, request: &HttpRequest, app: &App, body: &[u8]) -> Result<Self, Error> {
+        if purpose == Purpose::Register && !app.config.registration_open {
+            return Err(Error::RegistrationClosed);
+        }
+        let fields = Fields::parse(request, body)?;
+        let typed = fields.get("email").unwrap_or_default().trim().to_owned();
+        let form = || form_of(purpose, request, app, body);
+        let email = fields.get("email").and_then(|text| Email::parse(text).ok());
+        let email = email.ok_or_else(|| Error::InvalidEmail(Form { typed: typed.clone(), ..form() }))?;
+        let domains = &app.config.registration_domains;
+        let allowed = domains.is_empty() || domains.iter().any(|domain| domain.matches(email.domain()));
+        if purpose == Purpose::Register && !allowed {
+            return Err(Error::DomainNotAllowed(Form { typed, ..form() }));
+        }
+        let return_to = fields.get("return_to").and_then(|wish| app.return_policy.parse(wish));
+        Ok(Self { purpose, email, typed, return_to })
+    }
+}
+
+/// The form as it was sent, without the address, which a refusal never repeats.
+fn form_of(purpose: Purpose, request: &HttpRequest, app: &App, body: &[u8]) -> Form {
+    let fields = Fields::parse(request, body).unwrap_or_default();
+    let return_to = fields.get("return_to").and_then(|wish| app.return_policy.parse(wish));
+    let shown_on = match purpose {
+        Purpose::LogIn => ShownOn::LogIn,
+        Purpose::Register => ShownOn::Register,
+    };
+    Form { typed: String::new(), return_to: return_to.map(|r| r.as_str().to_owned()), shown_on }
+}
+
+/// One row, the same for a known and an unknown address, durable before the answer.
+async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -> Result<HttpResponse, Error> {
+    let (secret, new_browser) = app.cookies.browser_of(request, app);
+    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let now = app.clock.now();
+    let inbox = app.throttle.keys().inbox(&wish.email);
+    let mail = NewMail {
+        purpose: wish.purpose,
+        email: wish.email,
+        browser: secret.hash(),
+        agent: browser_kind(agent.unwrap_or_default()),
+        return_to: wish.return_to,
+        asked_at: now,
+        deadline_at: now + app.config.link_lifetime.as_millis() as Millis,
+    };
+    app.store.enqueue(mail).await?;
+    app.wake.notify_one();
+    tracing::info!(purpose = wish.purpose.text(), network = %client.key, %inbox, "asked");
+    let mut answer = if wants_json(request) {
+        HttpResponse::Accepted().json(json!({ "status": "check_email" }))
+    } else {
+        HttpResponse::Found().insert_header((LOCATION, "/users/check-email")).finish()
+    };
+    let asked = app.cookies.asked(&Asked { purpose: wish.purpose, typed: wish.typed });
+    for cookie in new_browser.into_iter().chain([asked]) {
+        answer.add_cookie(&cookie).expect("our cookies are sound headers");
+    }
+    Ok(answer)
+}
+
+/// "Check your email": the same for an address with an account and one without.
+pub async fn check_email_page(request: HttpRequest, app: Shared) -> impl Responder {
+    let asked = app.cookies.asked_of(&request);
+    if wants_json(&request) {
+        let email = asked.map(|asked| asked.typed);
+        return HttpResponse::Ok().json(json!({ "status": "check_email", "email": email }));
+    }
+    let registering = asked.as_ref().is_some_and(|asked| asked.purpose == Purpose::Register);
+    super::pages::html(&CheckEmailPage {
+        layout: Layout::of(&app),
+        typed: asked.map(|asked| asked.typed),
+        registering,
+        lifetime: crate::mail::messages::span(app.config.link_lifetime),
+        mailbox: matches!(app.mailer, crate::mail::Mailer::Mailbox(_)),
+    })
+}

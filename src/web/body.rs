@@ -1,0 +1,113 @@
+//! A small body, read whole: at most 8 KiB, within ten seconds.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use actix_web::web::{Bytes, BytesMut, Payload};
+
+use super::guard::MAX_BODY;
+use crate::error::Error;
+
+/// How long a body may take. actix-web itself waits for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads the body. Too long or too slow spends nothing: no counter was asked yet.
+pub async fn read(mut payload: Payload) -> Result<Bytes, Error> {
+    let reading = async {
+        let mut body = BytesMut::new();
+        while let Some(chunk) = next_chunk(&mut payload).await {
+            // A broken body ends here: what came is judged as it is.
+            let Ok(chunk) = chunk else { break };
+            if body.len() + chunk.len() > MAX_BODY {
+                return Err(Error::BodyTooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    };
+    tokio::time::timeout(PATIENCE, reading).await.unwrap_or(Err(Error::TooSlow))
+}
+
+async fn next_chunk(payload: &mut Payload) -> Option<Result<Bytes, actix_web::error::PayloadError>> {
+    use futures_core::Stream;
+    std::future::poll_fn(|cx| std::pin::Pin::new(&mut *payload).poll_next(cx)).await
+}
+
+/// The text fields of a form or a JSON object. A name that stands there twice is in neither.
+#[derive(Debug, Default)]
+pub struct Fields(HashMap<String, Option<String>>);
+
+impl Fields {
+    /// Reads the fields. An error is a content type that isn't a form or JSON; text that can't be
+    /// read as what it claims to be has no fields.
+    pub fn parse(request: &HttpRequest, body: &[u8]) -> Result<Self, Error> {
+        let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|kind| kind != "identity");
+        let mut kinds = request.headers().get_all(CONTENT_TYPE);
+        let kind = kinds.next().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if encoded || kinds.next().is_some() {
+            return Err(Error::UnsupportedMediaType);
+        }
+        match kind.as_str() {
+            "application/x-www-form-urlencoded" => Ok(Self::form(body)),
+            "application/json" => Ok(Self::json(body)),
+            "" if body.is_empty() => Ok(Self::default()),
+            _ => Err(Error::UnsupportedMediaType),
+        }
+    }
+
+    /// The field's text, if it is there exactly once and whole.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_deref()
+    }
+
+    fn form(body: &[u8]) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in form_urlencoded::parse(body) {
+            // Invalid UTF-8 was replaced: not what was sent, so it doesn't count as a value.
+            let whole = !value.contains(char::REPLACEMENT_CHARACTER);
+            fields.add(name.into_owned(), whole.then(|| value.into_owned()));
+        }
+        fields
+    }
+
+    fn json(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    /// One form, two recipients: a name that comes twice has no value.
+    fn add(&mut self, name: String, value: Option<String>) {
+        self.0.entry(name).and_modify(|known| *known = None).or_insert(value);
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Fields {
+    fn deserialize<D: serde::Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> serde::de::Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::default();
+        while let Some((name, value)) = map.next_entry::<String, serde_json::Value>()? {
+            let text = match value {
+                serde_json::Value::String(text) => Some(text),
+                serde_json::Value::Bool(flag) => Some(flag.to_string()),
+                _ => None,
+            };
+            fields.add(name, text);
+        }
+        Ok(fields)
+    }
+}

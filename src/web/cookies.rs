@@ -1,0 +1,114 @@
+//! The three cookies: the session, which browser this is, and what it last asked for.
+
+use actix_web::HttpRequest;
+use actix_web::cookie::{Cookie, SameSite, time::Duration};
+use data_encoding::BASE64URL_NOPAD;
+
+use crate::app::App;
+use crate::config::Config;
+use crate::domain::email::Email;
+use crate::domain::token::{BrowserSecret, SessionToken};
+use crate::store::outbox::Purpose;
+
+/// How long a browser is known again. The longest that browsers keep a cookie.
+const BROWSER_DAYS: i64 = 400;
+
+/// Names and attributes, which follow from `BASE_URL` and `COOKIE_DOMAIN`.
+pub struct Cookies {
+    session: String,
+    browser: String,
+    asked: String,
+    secure: bool,
+    domain: Option<String>,
+    session_seconds: i64,
+}
+
+/// What this browser last asked for: shown on the check-email page, so that a typo is seen.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub purpose: Purpose,
+    /// As typed. It was an address when the cookie was set, and is checked again when read.
+    pub typed: String,
+}
+
+impl Cookies {
+    pub fn new(config: &Config) -> Self {
+        let secure = config.is_https();
+        // `__Host-`: no sibling host and no plain-text page can set it (session fixation).
+        let host = if secure { "__Host-" } else { "" };
+        let session = match (&config.cookie_domain, secure) {
+            (Some(_), true) => "__Secure-",
+            _ => host,
+        };
+        Self {
+            session: format!("{session}doorpost_session"),
+            browser: format!("{host}doorpost_browser"),
+            asked: format!("{host}doorpost_asked"),
+            secure,
+            domain: config.cookie_domain.clone(),
+            session_seconds: config.session_lifetime.as_secs() as i64,
+        }
+    }
+
+    /// The session token a browser sent, if it looks like one.
+    pub fn session_of(&self, request: &HttpRequest) -> Option<SessionToken> {
+        SessionToken::parse(request.cookie(&self.session)?.value())
+    }
+
+    pub fn session(&self, token: &SessionToken) -> Cookie<'static> {
+        self.with_domain(self.cookie(&self.session, token.text(), Duration::seconds(self.session_seconds)))
+    }
+
+    pub fn no_session(&self) -> Cookie<'static> {
+        self.with_domain(self.cookie(&self.session, String::new(), Duration::ZERO))
+    }
+
+    /// This browser's secret; a fresh one, with the cookie to set, when it has none yet.
+    pub fn browser_of(&self, request: &HttpRequest, app: &App) -> (BrowserSecret, Option<Cookie<'static>>) {
+        let known = request.cookie(&self.browser).and_then(|cookie| BrowserSecret::parse(cookie.value()));
+        match known {
+            Some(secret) => (secret, None),
+            None => {
+                let (secret, _) = BrowserSecret::mint(app.random);
+                let cookie = self.cookie(&self.browser, secret.text(), Duration::days(BROWSER_DAYS));
+                (secret, Some(cookie))
+            }
+        }
+    }
+
+    pub fn asked_of(&self, request: &HttpRequest) -> Option<Asked> {
+        let cookie = request.cookie(&self.asked)?;
+        let (purpose, coded) = cookie.value().split_once('.')?;
+        let purpose = match purpose {
+            "log_in" => Purpose::LogIn,
+            "register" => Purpose::Register,
+            _ => return None,
+        };
+        let typed = String::from_utf8(BASE64URL_NOPAD.decode(coded.as_bytes()).ok()?).ok()?;
+        Email::parse(&typed).ok()?;
+        Some(Asked { purpose, typed })
+    }
+
+    pub fn asked(&self, asked: &Asked) -> Cookie<'static> {
+        let coded = BASE64URL_NOPAD.encode(asked.typed.as_bytes());
+        self.cookie(&self.asked, format!("{}.{coded}", asked.purpose.text()), Duration::hours(1))
+    }
+
+    fn cookie(&self, name: &str, value: String, age: Duration) -> Cookie<'static> {
+        Cookie::build(name.to_owned(), value)
+            .path("/")
+            .http_only(true)
+            .secure(self.secure)
+            // Not Strict: that cookie is missing on the first click from a webmail.
+            .same_site(SameSite::Lax)
+            .max_age(age)
+            .finish()
+    }
+
+    fn with_domain(&self, mut cookie: Cookie<'static>) -> Cookie<'static> {
+        if let Some(domain) = &self.domain {
+            cookie.set_domain(domain.clone());
+        }
+        cookie
+    }
+}

@@ -1,0 +1,76 @@
+//! Errors as pages or JSON: the one place where an error meets the request it answers.
+
+use actix_web::HttpResponse;
+use actix_web::ResponseError;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, LOCATION, RETRY_AFTER};
+use serde_json::json;
+
+use super::{pages, wants_json};
+use crate::app::App;
+use crate::error::Error;
+
+/// Writes the page or the JSON of an answer that is an error; leaves any other as it is.
+pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
+    let Some(error) = answer.response().error().map(known) else { return answer };
+    error.log();
+    let request = answer.request();
+    let mut response = if wants_json(request) {
+        as_json(error)
+    } else if let Error::Unauthenticated = error {
+        to_log_in(request.uri().path_and_query().map_or("/", |path| path.as_str()))
+    } else {
+        let typed = app.cookies.asked_of(request).map(|asked| asked.typed);
+        pages::of_error(app, error, typed.unwrap_or_default())
+    };
+    if response.status() == StatusCode::OK {
+        *response.status_mut() = error.status_code();
+    }
+    if let Error::TooMany(refusal, _) = error {
+        response.headers_mut().insert(RETRY_AFTER, refusal.retry_after_seconds().into());
+    }
+    if let Error::MethodNotAllowed = error {
+        let allowed = allowed_methods(request.match_pattern().as_deref());
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    if matches!(error, Error::BodyTooLarge | Error::TooSlow) {
+        // The rest of the body is not worth reading.
+        response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);
+    }
+    answer.into_response(response)
+}
+
+/// An error of ours, or one of actix-web's own extractors, which is a client's odd request.
+fn known(error: &actix_web::Error) -> &Error {
+    error.as_error::<Error>().unwrap_or(&Error::NotFound)
+}
+
+fn as_json(error: &Error) -> HttpResponse {
+    let (_, message) = error.words();
+    let details = match error {
+        Error::TooMany(refusal, _) => json!({
+            "scope": refusal.counter.scope(),
+            "limit": refusal.limit,
+            "window_seconds": refusal.window.as_secs(),
+            "retry_after_seconds": refusal.retry_after_seconds(),
+        }),
+        _ => json!({}),
+    };
+    let error_body = json!({ "code": error.code(), "message": message, "details": details });
+    HttpResponse::Ok().json(json!({ "error": error_body }))
+}
+
+/// A page that needs a session: to the log-in page, and back afterwards.
+fn to_log_in(wanted: &str) -> HttpResponse {
+    let query: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
+    HttpResponse::Found().insert_header((LOCATION, format!("/users/log-in?return_to={query}"))).finish()
+}
+
+fn allowed_methods(route: Option<&str>) -> actix_web::http::header::HeaderValue {
+    actix_web::http::header::HeaderValue::from_static(match route {
+        Some("/users/log-in" | "/users/register" | "/users/log-in/{token}") => "GET, HEAD, POST",
+        Some("/users/log-out") => "POST",
+        _ => "GET, HEAD",
+    })
+}

@@ -1,0 +1,47 @@
+//! What people and programs meet. Reading order: `guard`, then `ask` and `link`, the two ways in.
+
+pub mod account;
+pub mod ask;
+pub mod assets;
+pub mod body;
+pub mod client;
+pub mod cookies;
+pub mod errors;
+pub mod guard;
+pub mod health;
+pub mod link;
+pub mod mailbox;
+mod pages;
+pub mod server;
+pub mod session;
+
+use actix_web::HttpRequest;
+use actix_web::http::header::ACCEPT;
+use actix_web::web::Data;
+
+use crate::app::App;
+
+/// The one [`App`], as handlers take it.
+pub type Shared = Data<App>;
+
+/// Whether a request wants JSON rather than pages: its `Accept` ranks `application/json` above
+/// `text/html`, a type named in full above a wildcard, and the first of two equals.
+pub fn wants_json(request: &HttpRequest) -> bool {
+    let accept = request.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok());
+    let (mut json, mut html) = (None, None);
+    for (place, range) in accept.flat_map(|value| value.split(',')).enumerate() {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let quality = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok()).unwrap_or(1.0);
+        let rank = (quality > 0.0).then_some((quality, std::cmp::Reverse(place)));
+        if kind.eq_ignore_ascii_case("application/json") {
+            json = json.or(rank);
+        } else if kind.eq_ignore_ascii_case("text/html") {
+            html = html.or(rank);
+        }
+    }
+    match (json, html) {
+        (Some(json), Some(html)) => json > html,
+        (json, _) => json.is_some(),
+    }
+}

@@ -1,0 +1,103 @@
+//! The listeners and the two servers behind them.
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::dev::ServerHandle;
+use actix_web::web::Data;
+use actix_web::{App as Actix, HttpResponse, HttpServer, web};
+
+use super::Shared;
+use crate::app::{self, App};
+use crate::config::Bind;
+
+/// How long a request's head may take.
+const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// A socket that listens.
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// The error says what can't be listened on and why.
+    pub fn open(bind: &Bind) -> Result<Self, String> {
+        match bind {
+            Bind::Tcp(address) => {
+                TcpListener::bind(address).map(Self::Tcp).map_err(|e| format!("can't listen on {address}: {e}"))
+            }
+            Bind::Unix(path) => {
+                open_unix(path).map(Self::Unix).map_err(|e| format!("can't listen on {}: {e}", path.display()))
+            }
+        }
+    }
+}
+
+/// Takes the place of a socket that nobody listens on any more.
+fn open_unix(path: &Path) -> std::io::Result<UnixListener> {
+    if std::os::unix::net::UnixStream::connect(path).is_err() && is_socket(path) {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
+}
+
+/// Serves until SIGTERM or SIGINT; then finishes what is in flight for as long as `grace`.
+pub async fn serve(app: Arc<App>, public: Listener, admin: Option<Listener>, grace: Duration) -> std::io::Result<()> {
+    let admin = match admin {
+        Some(listener) => Some(start_admin(app.clone(), listener)?),
+        None => None,
+    };
+    let server = start(app, public, grace)?;
+    let outcome = server.await;
+    if let Some(admin) = admin {
+        admin.stop(false).await;
+    }
+    outcome
+}
+
+/// The public server, running once it is awaited or spawned.
+pub fn start(app: Arc<App>, listener: Listener, grace: Duration) -> std::io::Result<actix_web::dev::Server> {
+    let shared: Shared = Data::from(app);
+    let server = HttpServer::new(move || Actix::new().app_data(shared.clone()).service(app::routes(&shared)))
+        .client_request_timeout(HEAD_PATIENCE)
+        .keep_alive(KEEP_ALIVE)
+        .shutdown_timeout(grace.as_secs());
+    let server = match listener {
+        Listener::Tcp(tcp) => server.listen(tcp)?,
+        Listener::Unix(unix) => server.listen_uds(unix)?,
+    };
+    Ok(server.run())
+}
+
+/// `/metrics`, on a listener of its own that is never throttled.
+fn start_admin(app: Arc<App>, listener: Listener) -> std::io::Result<ServerHandle> {
+    let shared: Shared = Data::from(app);
+    let server =
+        HttpServer::new(move || Actix::new().app_data(shared.clone()).route("/metrics", web::get().to(metrics)))
+            .workers(1)
+            .disable_signals();
+    let server = match listener {
+        Listener::Tcp(tcp) => server.listen(tcp)?,
+        Listener::Unix(unix) => server.listen_uds(unix)?,
+    };
+    let running = server.run();
+    let handle = running.handle();
+    tokio::spawn(running);
+    Ok(handle)
+}
+
+async fn metrics(app: Shared) -> HttpResponse {
+    HttpResponse::Ok()
+        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
+        .body(app.metrics.render())
+}
