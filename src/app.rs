@@ -8,13 +8,13 @@ use actix_web::{guard, web};
 use tokio::sync::Notify;
 
 use crate::client_ip::Trust;
-use crate::clock::{Clock, Random};
+use crate::clock::{Clock, Random, os_random};
 use crate::config::Config;
 use crate::domain::return_to::ReturnPolicy;
 use crate::mail::{Mailbox, Mailer, Smtp};
 use crate::store::Store;
 use crate::telemetry::Metrics;
-use crate::throttle::Throttle;
+use crate::throttle::{SharedCounters, Throttle};
 use crate::web::assets::Assets;
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
@@ -39,16 +39,27 @@ pub struct App {
     pub headers: guards::Headers,
 }
 
+/// What an [`App`] is handed rather than makes: time, randomness, counters outside the process.
+pub struct Surroundings {
+    pub clock: Clock,
+    pub random: Random,
+    /// None while the counters live in this process.
+    pub shared_counters: Option<Arc<dyn SharedCounters>>,
+}
+
+impl Surroundings {
+    /// The system's clock and randomness.
+    pub fn system() -> Self {
+        Self { clock: Clock::system(), random: os_random, shared_counters: None }
+    }
+}
+
 impl App {
     /// Puts the parts together. The error says which setting can't be used.
-    pub fn new(
-        config: Config,
-        clock: Clock,
-        random: Random,
-        store: Store,
-        throttle: Throttle,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, String> {
+    pub fn new(config: Config, store: Store, around: Surroundings) -> Result<Self, String> {
+        let Surroundings { clock, random, shared_counters } = around;
+        let metrics = Arc::new(Metrics::default());
+        let throttle = Throttle::new(&config.throttle, clock.clone(), metrics.clone(), shared_counters);
         let mailer = match &config.smtp {
             Some(server) => Mailer::Smtp(Smtp::new(server, &config).map_err(|e| format!("SMTP_URL: {e}"))?),
             None => Mailer::Mailbox(Mailbox::default()),

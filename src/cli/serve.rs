@@ -5,13 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::App;
-use crate::clock::{Clock, os_random};
+use crate::app::{App, Surroundings};
 use crate::config::Config;
 use crate::mail::Mailer;
 use crate::store::Store;
-use crate::telemetry::{self, Metrics};
-use crate::throttle::Throttle;
+use crate::telemetry;
 use crate::web::server::{self, Listener};
 use crate::worker::Workers;
 
@@ -39,14 +37,11 @@ pub fn run() -> ExitCode {
 }
 
 async fn serve(config: Config) -> Result<(), String> {
-    let clock = Clock::system();
-    let metrics = Arc::new(Metrics::default());
     let public = Listener::open(&config.bind).map_err(|e| format!("BIND: {e}"))?;
     let admin = config.admin_bind.as_ref().map(Listener::open).transpose();
     let admin = admin.map_err(|e| format!("ADMIN_BIND: {e}; choose another, or off"))?;
     let store = Store::open(&config.database_url.0).await.map_err(|e| e.to_string())?;
-    let throttle = Throttle::new(&config.throttle, clock.clone(), metrics.clone(), None);
-    let app = Arc::new(App::new(config, clock, os_random, store, throttle, metrics)?);
+    let app = Arc::new(App::new(config, store, Surroundings::system())?);
     let workers = Workers::start(&app);
     greet(&app);
     let serving = server::serve(app.clone(), public, admin, GRACE);

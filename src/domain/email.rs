@@ -93,6 +93,10 @@ fn is_local(local: &str) -> bool {
 
 /// The domain in ASCII, or none when it isn't a host name of at least two labels.
 fn ascii_domain(domain: &str) -> Option<String> {
+    // Look-alikes: UTS-46 drops zero-width characters, so that another spelling would look the same.
+    if domain.chars().any(vanishes) {
+        return None;
+    }
     // UTS-46 maps full-width letters and dots to ASCII, so the result is checked, not the input.
     let ascii =
         Uts46::new().to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::Allow, DnsLength::Verify).ok()?;
@@ -100,6 +104,12 @@ fn ascii_domain(domain: &str) -> Option<String> {
     let is_address = last.bytes().all(|b| b.is_ascii_digit());
     let labels = ascii.split('.').count();
     (labels >= 2 && !is_address && ascii.split('.').all(is_label)).then(|| ascii.into_owned())
+}
+
+/// Whether UTS-46 maps a character to nothing at all.
+fn vanishes(c: char) -> bool {
+    let between = || idna::domain_to_ascii(&format!("a{c}a"));
+    !c.is_ascii() && between().is_ok_and(|ascii| ascii == "aa")
 }
 
 fn is_label(label: &str) -> bool {

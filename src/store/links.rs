@@ -20,6 +20,18 @@ pub struct Link {
     pub return_to: Option<String>,
 }
 
+/// A link to store: the hash only.
+#[derive(Debug)]
+pub struct NewLink<'a> {
+    pub mail: &'a QueuedMail,
+    /// The address the link signs in, which is also where it is mailed.
+    pub to: &'a str,
+    pub purpose: Purpose,
+    pub hash: &'a Hash,
+    pub now: Millis,
+    pub expires_at: Millis,
+}
+
 /// Why a link doesn't work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLink {
@@ -59,17 +71,10 @@ type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<Str
 impl Store {
     /// Stores a link's hash for a queued mail. An earlier try's link is gone with it: it may never
     /// have been mailed, and then nobody knows it.
-    pub async fn mint_link(
-        &self,
-        mail: &QueuedMail,
-        to: &str,
-        purpose: Purpose,
-        hash: &Hash,
-        (now, expires_at): (Millis, Millis),
-    ) -> Result<(), StoreError> {
+    pub async fn mint_link(&self, link: &NewLink<'_>) -> Result<(), StoreError> {
         let mut transaction = self.write.begin().await?;
         sqlx::query("DELETE FROM links WHERE outbox_id = $1 AND used_at IS NULL")
-            .bind(&mail.id)
+            .bind(&link.mail.id)
             .execute(&mut *transaction)
             .await?;
         sqlx::query(
@@ -77,14 +82,14 @@ impl Store {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         )
         .bind(Uuid::now_v7().to_string())
-        .bind(hash.as_str())
-        .bind(&mail.id)
-        .bind(purpose.text())
-        .bind(to)
-        .bind(&mail.browser)
-        .bind(&mail.return_to)
-        .bind(now)
-        .bind(expires_at)
+        .bind(link.hash.as_str())
+        .bind(&link.mail.id)
+        .bind(link.purpose.text())
+        .bind(link.to)
+        .bind(&link.mail.browser)
+        .bind(&link.mail.return_to)
+        .bind(link.now)
+        .bind(link.expires_at)
         .execute(&mut *transaction)
         .await?;
         Ok(transaction.commit().await?)

@@ -8,6 +8,7 @@ use crate::domain::token::LinkToken;
 use crate::mail::SendError;
 use crate::mail::messages::{Kind, Letter};
 use crate::store::StoreError;
+use crate::store::links::NewLink;
 use crate::store::outbox::{Purpose, QueuedMail};
 use crate::store::users::Account;
 
@@ -93,7 +94,8 @@ async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outc
     };
     let purpose = if kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
     let until = now + app.config.link_lifetime.as_millis() as Millis;
-    app.store.mint_link(mail, to, purpose, &hash, (now, until)).await?;
+    let link = NewLink { mail, to, purpose, hash: &hash, now, expires_at: until };
+    app.store.mint_link(&link).await?;
     let started = app.clock.monotonic();
     let sent = app.mailer.send(letter).await;
     app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));

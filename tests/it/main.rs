@@ -1,0 +1,17 @@
+//! One test binary. Each test starts the real app on a free port with a database of its own, and
+//! goes in through the front door.
+
+mod support;
+
+mod addresses;
+mod attacks;
+mod bad_input;
+mod binary;
+mod client_ip;
+mod enter;
+mod house;
+mod mail;
+mod settings;
+mod throttle;
+mod throttle_log;
+mod words;

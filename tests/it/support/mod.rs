@@ -1,0 +1,171 @@
+//! Starts the app, drives the worker by hand, reads the mail.
+
+pub mod http;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use doorpost::app::{App, Surroundings};
+use doorpost::clock::{Clock, os_random};
+use doorpost::config::{Bind, Config};
+use doorpost::mail::{Mail, Mailer};
+use doorpost::store::Store;
+use doorpost::throttle::SharedCounters;
+use doorpost::web::server::{self, Listener};
+use doorpost::worker::{Outcome, deliver_next};
+use sqlx::AnyPool;
+use tempfile::TempDir;
+
+use http::Browser;
+
+/// A running Doorpost on a port of its own, with a clock that stands still.
+pub struct TestApp {
+    pub app: Arc<App>,
+    pub address: SocketAddr,
+    pub clock: Clock,
+    pub folder: TempDir,
+    /// A second way into the database, to see what is stored.
+    pub database: AnyPool,
+}
+
+/// How to start it.
+pub struct Start {
+    settings: Vec<(String, String)>,
+    listen: SocketAddr,
+    counters: Option<Arc<dyn SharedCounters>>,
+}
+
+impl Start {
+    pub fn setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn listen(mut self, address: &str) -> Self {
+        self.listen = address.parse().unwrap();
+        self
+    }
+
+    pub fn counters(mut self, counters: impl SharedCounters + 'static) -> Self {
+        self.counters = Some(Arc::new(counters));
+        self
+    }
+
+    pub async fn run(self) -> TestApp {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = Listener::open(&Bind::Tcp(self.listen)).unwrap();
+        let Listener::Tcp(socket) = &listener else { unreachable!("a TCP address gives a TCP socket") };
+        let address = socket.local_addr().unwrap();
+        let url = format!("sqlite:{}/doorpost.db", folder.path().display());
+        let basics = [("BASE_URL", format!("http://localhost:{}", address.port())), ("DATABASE_URL", url.clone())];
+        let settings = basics.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(self.settings);
+        let config = Config::load(settings, folder.path()).unwrap();
+        let clock = Clock::test();
+        let around = Surroundings { clock: clock.clone(), random: os_random, shared_counters: self.counters };
+        let store = Store::open(&url).await.unwrap();
+        let app = Arc::new(App::new(config, store, around).unwrap());
+        tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
+        let database = AnyPool::connect(&url).await.unwrap();
+        TestApp { app, address, clock, folder, database }
+    }
+}
+
+impl TestApp {
+    /// With the defaults.
+    pub async fn start() -> Self {
+        Self::with().run().await
+    }
+
+    pub fn with() -> Start {
+        Start { settings: Vec::new(), listen: ([127, 0, 0, 1], 0).into(), counters: None }
+    }
+
+    /// A fresh browser behind the proxy, with an address of its own.
+    pub fn browser(&self) -> Browser {
+        Browser::new(self.address)
+    }
+
+    /// A browser whose requests the proxy reports as coming from `address`.
+    pub fn browser_at(&self, address: &str) -> Browser {
+        self.browser().from(address)
+    }
+
+    pub fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// Runs the worker until nothing is due; what became of each mail.
+    pub async fn work(&self) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        while let Some(outcome) = deliver_next(&self.app).await.unwrap() {
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Runs the worker until nothing is due; the mails that left, oldest first.
+    pub async fn deliver(&self) -> Vec<Mail> {
+        let before = self.mailbox().len();
+        self.work().await;
+        let mut mails = self.mailbox();
+        mails.reverse();
+        mails.split_off(before)
+    }
+
+    fn mailbox(&self) -> Vec<Mail> {
+        match &self.app.mailer {
+            Mailer::Mailbox(mailbox) => mailbox.list(),
+            Mailer::Smtp(_) => Vec::new(),
+        }
+    }
+
+    /// Rows in a table.
+    pub async fn rows(&self, table: &'static str) -> i64 {
+        let statement = match table {
+            "users" => "SELECT COUNT(*) FROM users",
+            "outbox" => "SELECT COUNT(*) FROM outbox",
+            "links" => "SELECT COUNT(*) FROM links",
+            "sessions" => "SELECT COUNT(*) FROM sessions",
+            _ => unreachable!("no such table"),
+        };
+        sqlx::query_as::<_, (i64,)>(statement).fetch_one(&self.database).await.unwrap().0
+    }
+
+    /// That a request left nothing behind: no row to mail, no account, no session.
+    pub async fn assert_nothing_stored(&self) {
+        for table in ["outbox", "users", "sessions", "links"] {
+            assert_eq!(self.rows(table).await, 0, "rows in {table}");
+        }
+    }
+
+    /// An account, made the way people make one: asked for, mailed, confirmed.
+    pub async fn account(&self, email: &str) -> Browser {
+        let mut browser = self.browser_at("198.18.0.1");
+        browser.ask("/users/register", email).await.assert_found("/users/check-email");
+        let link = self.link().await;
+        browser.post(&link, "").await.assert_found("/users/settings");
+        // The next request for a link starts with fresh ceilings.
+        self.advance(3600);
+        browser
+    }
+
+    /// The path of the link in the one mail that is due.
+    pub async fn link(&self) -> String {
+        let mails = self.deliver().await;
+        assert_eq!(mails.len(), 1, "one mail is due");
+        path_of(&mails[0])
+    }
+
+    /// What `doorpost_…` counts, as its exposition line ends.
+    pub fn metric(&self, line: &str) -> Option<String> {
+        let text = self.app.metrics.render();
+        text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' ').map(str::to_owned))
+    }
+}
+
+/// The path of a mail's link.
+pub fn path_of(mail: &Mail) -> String {
+    let path = mail.link.find("/users/").expect("a link of ours");
+    mail.link[path..].to_owned()
+}
