@@ -37,7 +37,8 @@ pub fn run() -> ExitCode {
 }
 
 async fn serve(config: Config) -> Result<(), String> {
-    let public = Listener::open(&config.bind).map_err(|e| format!("BIND: {e}"))?;
+    let public =
+        Listener::open(&config.bind).map_err(|e| format!("BIND: {e}; choose another, and BASE_URL with it"))?;
     let admin = config.admin_bind.as_ref().map(Listener::open).transpose();
     let admin = admin.map_err(|e| format!("ADMIN_BIND: {e}; choose another, or off"))?;
     let store = Store::open(&config.database_url.0).await.map_err(|e| e.to_string())?;

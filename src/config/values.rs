@@ -69,6 +69,9 @@ pub fn database_url(text: &str) -> Result<Hidden, String> {
     if text.starts_with("postgres:") || text.starts_with("postgresql:") {
         return Err("this version keeps its data in SQLite only: use sqlite:data/doorpost.db".into());
     }
+    if text.contains(":memory:") || text.contains("mode=") {
+        return Err("must name a file, as in sqlite:data/doorpost.db: what is queued has to survive".into());
+    }
     match text.strip_prefix("sqlite:") {
         Some(file) if !file.trim_start_matches("//").is_empty() => Ok(Hidden(text.to_owned())),
         _ => Err("is not like sqlite:data/doorpost.db".into()),

@@ -56,8 +56,11 @@ impl Store {
         .fetch_optional(&self.read)
         .await?;
         let Some((id, seen_at, user_id, email)) = row else { return Ok(None) };
-        if seen_at <= now - seen_every(idle) {
-            self.see_session(&id, now).await?;
+        if seen_at <= now - seen_every(idle)
+            && let Err(error) = self.see_session(&id, now).await
+        {
+            // The session lives on all the same; it only looks idle for longer.
+            tracing::warn!(%error, "a visit could not be noted");
         }
         Ok(Some(Session { id, user: User { id: user_id, email } }))
     }

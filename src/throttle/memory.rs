@@ -32,7 +32,7 @@ struct Rooms {
     full: Cache<Key, SharedLog>,
 }
 
-/// A thread panicked while it held this key's log.
+/// A thread panicked while it held this key's log, which is forgotten: the next hit starts afresh.
 #[derive(Debug)]
 pub struct Poisoned;
 
@@ -51,7 +51,10 @@ impl Memory {
     pub fn hit(&self, hit: &Hit, now: Micros) -> Result<Verdict, Poisoned> {
         let rooms = &self.rooms[hit.counter as usize];
         let shared = rooms.log(hit.key);
-        let mut log = shared.lock().map_err(|_| Poisoned)?;
+        let Ok(mut log) = shared.lock() else {
+            rooms.forget(hit.key);
+            return Err(Poisoned);
+        };
         let before = log.capacity();
         let verdict = log.hit(now, hit.window, hit.limit);
         let grown = log.capacity() > before;
@@ -71,6 +74,11 @@ impl Rooms {
         }
         // One of many at the same instant makes the log; the others get the same one.
         self.recent.get_with(key, || self.full.get(&key).unwrap_or_default())
+    }
+
+    fn forget(&self, key: Key) {
+        self.recent.invalidate(&key);
+        self.full.invalidate(&key);
     }
 
     /// Weighs a log again when it grew, and puts a full one where no flood reaches it.
@@ -97,4 +105,26 @@ fn room(bytes: u64, window: Duration) -> Cache<Key, SharedLog> {
         // Not time_to_live: that would drop a counter in the middle of its window.
         .time_to_idle(window)
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client_ip::Network;
+    use crate::throttle::Keys;
+
+    #[test]
+    fn a_poisoned_lock_fails_once_and_heals() {
+        let memory = Memory::new(8 << 20, |_| Duration::from_secs(60));
+        let key = Keys::new(None).network(Network::of([203, 0, 113, 9].into(), 64));
+        let hit = Hit { counter: Counter::IpBurst, key, window: Duration::from_secs(60), limit: 5 };
+        let log = memory.rooms[Counter::IpBurst as usize].log(key);
+        let poisoner = std::thread::spawn(move || {
+            let _held = log.lock();
+            panic!("while the log is held");
+        });
+        assert!(poisoner.join().is_err());
+        assert!(memory.hit(&hit, 1).is_err());
+        assert!(matches!(memory.hit(&hit, 1), Ok(Verdict::Allow { count: 1 })));
+    }
 }

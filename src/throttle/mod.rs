@@ -5,6 +5,7 @@
 //! people in, since the link is the only door.
 
 mod breaker;
+mod counter;
 mod key;
 pub mod log;
 pub mod memory;
@@ -24,6 +25,7 @@ use crate::config::{Ceiling, ThrottleConfig};
 use crate::domain::email::Email;
 use crate::telemetry::Metrics;
 use breaker::Breaker;
+pub use counter::{Counter, Hit, Refusal};
 pub use key::{Key, Keys};
 use log::Verdict;
 use memory::Memory;
@@ -32,75 +34,6 @@ use memory::Memory;
 const STORE_TIMEOUT: Duration = Duration::from_millis(300);
 /// What a remembered denial takes in moka.
 const DENIAL_BYTES: u64 = 300;
-
-/// The counters, in the order in which a request for a link meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Counter {
-    IpBurst,
-    IpHourly,
-    Email,
-    Anonymous,
-}
-
-impl Counter {
-    pub const ALL: [Self; 4] = [Self::IpBurst, Self::IpHourly, Self::Email, Self::Anonymous];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::IpBurst => "auth_ip_burst",
-            Self::IpHourly => "auth_ip_hourly",
-            Self::Email => "auth_email",
-            Self::Anonymous => "anonymous",
-        }
-    }
-
-    /// What was counted, as the refusal says it.
-    pub fn scope(self) -> &'static str {
-        if self == Self::Email { "email" } else { "ip" }
-    }
-
-    /// Its share of `THROTTLE_MEMORY_MIB`; the rest is for remembered denials.
-    fn memory_percent(self) -> u64 {
-        match self {
-            Self::IpBurst | Self::IpHourly | Self::Anonymous => 20,
-            Self::Email => 30,
-        }
-    }
-}
-
-/// One question to a counter.
-#[derive(Clone, Copy, Debug)]
-pub struct Hit {
-    pub counter: Counter,
-    pub key: Key,
-    pub window: Duration,
-    pub limit: u32,
-}
-
-/// A counter refused: what a person and a program are told. Never the count or the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub counter: Counter,
-    pub limit: u32,
-    pub window: Duration,
-    pub retry_after: Duration,
-}
-
-impl Refusal {
-    fn new(hit: &Hit, retry_after: Duration) -> Self {
-        Self { counter: hit.counter, limit: hit.limit, window: hit.window, retry_after }
-    }
-
-    /// Whole seconds, rounded up, at least 1.
-    pub fn retry_after_seconds(&self) -> u64 {
-        self.retry_after.as_millis().div_ceil(1000).max(1) as u64
-    }
-
-    /// Whole minutes, rounded up.
-    pub fn retry_after_minutes(&self) -> u64 {
-        self.retry_after_seconds().div_ceil(60)
-    }
-}
 
 /// Counters outside this process, shared by every replica.
 pub trait SharedCounters: Send + Sync {
@@ -138,7 +71,7 @@ impl Throttle {
         shared: Option<Arc<dyn SharedCounters>>,
     ) -> Self {
         let bytes = config.memory_mib * 1024 * 1024;
-        let longest = |counter| ceiling(config, counter).map_or(Duration::from_secs(1), |c| c.window);
+        let longest = |counter: Counter| counter.ceiling(config).map_or(Duration::from_secs(1), |c| c.window);
         let denials = Cache::builder()
             .max_capacity(bytes / 100 * 10 / DENIAL_BYTES)
             .eviction_policy(EvictionPolicy::lru())
@@ -164,13 +97,13 @@ impl Throttle {
         let (network, key) = client;
         let (burst, hourly) = self.ip_limits(network);
         let config = &self.config;
-        let ip_burst = hit(Counter::IpBurst, key, Ceiling { limit: burst, ..config.ip_burst });
-        let ip_hourly = hit(Counter::IpHourly, key, Ceiling { limit: hourly, ..config.ip_hourly });
+        let ip_burst = Hit::new(Counter::IpBurst, key, Ceiling { limit: burst, ..config.ip_burst });
+        let ip_hourly = Hit::new(Counter::IpHourly, key, Ceiling { limit: hourly, ..config.ip_hourly });
         match email {
             // Junk is still abuse: it spends the network's counters.
             None => self.settle(&[ip_burst, ip_hourly]).await,
             Some(email) => {
-                let inbox = hit(Counter::Email, self.keys.inbox(email), config.email);
+                let inbox = Hit::new(Counter::Email, self.keys.inbox(email), config.email);
                 self.settle(&[ip_burst, ip_hourly, inbox]).await
             }
         }
@@ -179,7 +112,7 @@ impl Throttle {
     /// Any other request without a live session.
     pub async fn anonymous(&self, key: Key) -> Result<(), Refusal> {
         match self.config.anonymous {
-            Some(ceiling) => self.settle(&[hit(Counter::Anonymous, key, ceiling)]).await,
+            Some(ceiling) => self.settle(&[Hit::new(Counter::Anonymous, key, ceiling)]).await,
             None => Ok(()),
         }
     }
@@ -267,17 +200,4 @@ impl Throttle {
             self.metrics.decided(counter.name(), "deny");
         }
     }
-}
-
-fn ceiling(config: &ThrottleConfig, counter: Counter) -> Option<Ceiling> {
-    match counter {
-        Counter::IpBurst => Some(config.ip_burst),
-        Counter::IpHourly => Some(config.ip_hourly),
-        Counter::Email => Some(config.email),
-        Counter::Anonymous => config.anonymous,
-    }
-}
-
-fn hit(counter: Counter, key: Key, ceiling: Ceiling) -> Hit {
-    Hit { counter, key, window: ceiling.window, limit: ceiling.limit }
 }

@@ -25,6 +25,7 @@ pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>
     let link = app.store.look_at_link(&token.hash(), app.clock.now()).await?.map_err(Error::Link)?;
     let (secret, new_browser) = app.cookies.browser_of(&request, &app);
     let same_browser = secret.hash().as_str() == link.browser;
+    tracing::info!(purpose = link.purpose.text(), same_browser, "link opened");
     let mut answer = if wants_json(&request) {
         HttpResponse::Ok().json(json!({
             "email": link.email,

@@ -1,6 +1,7 @@
 //! Starts the app, drives the worker by hand, reads the mail.
 
 pub mod http;
+pub mod smtp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub struct TestApp {
     pub app: Arc<App>,
     pub address: SocketAddr,
     pub clock: Clock,
-    pub folder: TempDir,
+    _folder: TempDir,
     /// A second way into the database, to see what is stored.
     pub database: AnyPool,
 }
@@ -67,7 +68,7 @@ impl Start {
         let app = Arc::new(App::new(config, store, around).unwrap());
         tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
         let database = AnyPool::connect(&url).await.unwrap();
-        TestApp { app, address, clock, folder, database }
+        TestApp { app, address, clock, _folder: folder, database }
     }
 }
 
