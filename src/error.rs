@@ -5,6 +5,7 @@ use std::fmt;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 
+use crate::domain::return_to::ReturnTo;
 use crate::store::StoreError;
 use crate::store::links::DeadLink;
 use crate::throttle::Refusal;
@@ -32,7 +33,7 @@ pub enum Error {
 pub struct Form {
     /// Kept after an address that couldn't be read; never repeated on a refusal.
     pub typed: String,
-    pub return_to: Option<String>,
+    pub return_to: Option<ReturnTo>,
     pub shown_on: ShownOn,
 }
 

@@ -31,23 +31,23 @@ pub async fn log_in_page(request: HttpRequest, app: Shared, query: Option<Query<
     ask_page(&request, &app, ShownOn::LogIn, query)
 }
 
-pub async fn register_page(
-    request: HttpRequest,
-    app: Shared,
-    query: Option<Query<AskQuery>>,
-) -> Result<HttpResponse, Error> {
-    if !app.config.registration_open {
-        return Err(Error::RegistrationClosed);
+pub async fn register_page(request: HttpRequest, app: Shared, query: Option<Query<AskQuery>>) -> HttpResponse {
+    if app.config.registration_open {
+        return ask_page(&request, &app, ShownOn::Register, query);
     }
-    Ok(ask_page(&request, &app, ShownOn::Register, query))
+    // Nothing went wrong: the page says so. Only a POST is refused.
+    if wants_json(&request) {
+        return HttpResponse::Ok().json(json!({ "registration": "closed" }));
+    }
+    super::pages::of_error(&app, &Error::RegistrationClosed, String::new())
 }
 
 fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Query<AskQuery>>) -> HttpResponse {
     let query = query.map(Query::into_inner).unwrap_or_default();
     let return_to = query.return_to.and_then(|wish| app.return_policy.parse(&wish));
-    let form = Form { typed: String::new(), return_to: return_to.map(|r| r.as_str().to_owned()), shown_on };
+    let form = Form { typed: String::new(), return_to, shown_on };
     if wants_json(request) {
-        let fields = json!({ "method": "POST", "fields": ["email", "return_to"], "return_to": form.return_to });
+        let fields = json!({ "method": "POST", "fields": ["email", "return_to"], "return_to": form.return_to.as_ref().map(ReturnTo::as_str) });
         return HttpResponse::Ok().json(fields);
     }
     let notice = query.logged_out.is_some().then_some("You're logged out on this device.");
@@ -81,12 +81,24 @@ async fn ask(
 ) -> Result<HttpResponse, Error> {
     let body = body::read(payload).await?;
     app.watch.asked(client, app);
-    let wish = Wish::read(purpose, request, app, &body);
+    let fields = Fields::parse(request, &body);
+    let form = form_of(purpose, app, fields.as_ref().ok());
+    let wish = fields.and_then(|fields| Wish::read(purpose, app, &fields, &form));
     let email = wish.as_ref().ok().map(|wish| &wish.email);
     // Whatever was sent, it spends the network's counters; the inbox's only if all was well.
     let allowed = app.throttle.ask((client.network, client.key), email).await;
-    allowed.map_err(|refusal| Error::TooMany(refusal, form_of(purpose, request, app, &body)))?;
+    allowed.map_err(|refusal| Error::TooMany(refusal, form))?;
     enqueue(wish?, request, app, client).await
+}
+
+/// The form as it was sent, without the address, which a refusal never repeats.
+fn form_of(purpose: Purpose, app: &App, fields: Option<&Fields>) -> Form {
+    let wish = fields.and_then(|fields| fields.get("return_to"));
+    let shown_on = match purpose {
+        Purpose::LogIn => ShownOn::LogIn,
+        Purpose::Register => ShownOn::Register,
+    };
+    Form { typed: String::new(), return_to: wish.and_then(|wish| app.return_policy.parse(wish)), shown_on }
 }
 
 /// What a person wants, read and checked.
@@ -98,34 +110,22 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(purpose: Purpose, request: &HttpRequest, app: &App, body: &[u8]) -> Result<Self, Error> {
+    fn read(purpose: Purpose, app: &App, fields: &Fields, form: &Form) -> Result<Self, Error> {
         if purpose == Purpose::Register && !app.config.registration_open {
             return Err(Error::RegistrationClosed);
         }
-        let fields = Fields::parse(request, body)?;
-        let typed = fields.get("email").unwrap_or_default().trim().to_owned();
-        let form = || form_of(purpose, request, app, body);
-        let email = fields.get("email").and_then(|text| Email::parse(text).ok());
-        let email = email.ok_or_else(|| Error::InvalidEmail(Form { typed: typed.clone(), ..form() }))?;
+        let text = fields.get("email").unwrap_or_default();
+        let typed = text.trim().to_owned();
+        let Ok(email) = Email::parse(text) else {
+            return Err(Error::InvalidEmail(Form { typed, ..form.clone() }));
+        };
         let domains = &app.config.registration_domains;
         let allowed = domains.is_empty() || domains.iter().any(|domain| domain.matches(email.domain()));
         if purpose == Purpose::Register && !allowed {
-            return Err(Error::DomainNotAllowed(Form { typed, ..form() }));
+            return Err(Error::DomainNotAllowed(Form { typed, ..form.clone() }));
         }
-        let return_to = fields.get("return_to").and_then(|wish| app.return_policy.parse(wish));
-        Ok(Self { purpose, email, typed, return_to })
+        Ok(Self { purpose, email, typed, return_to: form.return_to.clone() })
     }
-}
-
-/// The form as it was sent, without the address, which a refusal never repeats.
-fn form_of(purpose: Purpose, request: &HttpRequest, app: &App, body: &[u8]) -> Form {
-    let fields = Fields::parse(request, body).unwrap_or_default();
-    let return_to = fields.get("return_to").and_then(|wish| app.return_policy.parse(wish));
-    let shown_on = match purpose {
-        Purpose::LogIn => ShownOn::LogIn,
-        Purpose::Register => ShownOn::Register,
-    };
-    Form { typed: String::new(), return_to: return_to.map(|r| r.as_str().to_owned()), shown_on }
 }
 
 /// One row, the same for a known and an unknown address, durable before the answer.

@@ -4,6 +4,7 @@ use actix_web::HttpResponse;
 use askama::Template;
 
 use crate::app::App;
+use crate::domain::return_to::ReturnTo;
 use crate::error::{Error, Form, ShownOn};
 use crate::mail::Mail;
 
@@ -14,6 +15,8 @@ pub struct Layout<'a> {
     pub style: &'a str,
     pub icon: &'a str,
     pub support: Option<&'a str>,
+    /// Whether new accounts can be made.
+    pub open: bool,
 }
 
 impl<'a> Layout<'a> {
@@ -23,6 +26,7 @@ impl<'a> Layout<'a> {
             style: &app.assets.style,
             icon: &app.assets.icon,
             support: app.config.support_email.as_deref(),
+            open: app.config.registration_open,
         }
     }
 }
@@ -44,7 +48,7 @@ impl AskPage<'_> {
 
     /// Carries the destination over to the other form.
     fn return_query(&self) -> String {
-        let encoded = |to: &String| form_urlencoded::byte_serialize(to.as_bytes()).collect::<String>();
+        let encoded = |to: &ReturnTo| form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect::<String>();
         self.form.return_to.as_ref().map(|to| format!("?return_to={}", encoded(to))).unwrap_or_default()
     }
 }

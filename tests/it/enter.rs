@@ -187,7 +187,10 @@ async fn a_link_whose_session_could_not_start_still_works() {
 #[tokio::test]
 async fn closed_registration_and_foreign_domains_say_so() {
     let closed = TestApp::with().setting("REGISTRATION", "closed").run().await;
-    assert!(closed.browser().get("/users/register").await.body.contains("No new accounts"));
+    let page = closed.browser().get("/users/register").await;
+    assert!(page.status == 200 && page.body.contains("No new accounts"), "{}", page.body);
+    assert!(!closed.browser().get("/users/log-in").await.body.contains("/users/register"));
+    assert_eq!(closed.browser().ask("/users/register", "a@x.example").await.status, 403);
     assert_eq!(
         closed.browser().json().ask("/users/register", "a@x.example").await.json()["error"]["code"],
         "registration_closed"
