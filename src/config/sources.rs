@@ -63,7 +63,7 @@ impl Sources {
         } else if NOT_YET.contains(&name.as_str()) {
             self.problems.push(format!("{name}: not supported by this version; remove it"));
         } else if let Some(near) = mistaken_for(&name, all_ours) {
-            self.problems.push(format!("{name}: no such setting; did you mean {near}?"));
+            self.problems.push(format!("{name}: no such setting; {near}"));
         }
     }
 
@@ -85,21 +85,23 @@ impl Sources {
     }
 }
 
-/// The nearest name of ours, if `name` was likely meant to be one.
-fn mistaken_for(name: &str, all_ours: bool) -> Option<&'static str> {
+/// What to do about an unknown name that was likely meant to be one of ours.
+fn mistaken_for(name: &str, all_ours: bool) -> Option<String> {
     if OTHERS.contains(&name) {
         return None;
     }
     let upper = name.to_ascii_uppercase();
-    let distance = |setting: &str| {
-        // A beginning of a name (MAIL_TIMEOUT) is nearer than its missing letters say.
-        let missing = if setting.starts_with(&upper) { setting.len() - upper.len() } else { 0 };
-        strsim::damerau_levenshtein(&upper, setting).saturating_sub(missing)
-    };
-    let nearest = SETTINGS.iter().map(|s| s.name).min_by_key(|setting| distance(setting))?;
+    let nearest = SETTINGS.iter().map(|setting| setting.name).min_by_key(|ours| distance(&upper, ours))?;
+    let far = distance(&upper, nearest);
     let first_word = upper.split('_').next().unwrap_or_default();
     let begins_like_ours = upper.contains('_') && OURS.contains(&first_word);
-    let near = upper.len() >= 7 && distance(nearest) <= 2 && strsim::damerau_levenshtein(&upper, nearest) > 0;
-    let other_case = upper == nearest && upper != name && upper.len() >= 7;
-    (all_ours || begins_like_ours || near || other_case).then_some(nearest)
+    let near = upper.len() >= 7 && far <= 2;
+    let hint = if far <= upper.len() / 2 { format!("did you mean {nearest}?") } else { "see doorpost config".into() };
+    (all_ours || begins_like_ours || near).then_some(hint)
+}
+
+/// Letters to change. A beginning of a name (MAIL_TIMEOUT) is nearer than its missing letters say.
+fn distance(name: &str, ours: &str) -> usize {
+    let missing = if ours.starts_with(name) { ours.len() - name.len() } else { 0 };
+    strsim::damerau_levenshtein(name, ours).saturating_sub(missing)
 }

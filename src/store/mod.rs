@@ -46,7 +46,7 @@ impl Store {
     pub async fn open(url: &str) -> Result<Self, OpenError> {
         sqlx::any::install_default_drivers();
         prepare_file(url)?;
-        let unusable = |e: sqlx::Error| OpenError(format!("DATABASE_URL: {url} can't be opened: {e}"));
+        let unusable = |e: sqlx::Error| OpenError(format!("DATABASE_URL: the database can't be opened: {e}"));
         let write = pool(1).connect(url).await.map_err(unusable)?;
         sqlx::migrate!().run(&write).await.map_err(migration_failed)?;
         let read = pool(READERS).connect(url).await.map_err(unusable)?;
