@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use actix_web::dev::HttpServiceFactory;
-use actix_web::middleware::from_fn;
 use actix_web::{guard, web};
 use tokio::sync::Notify;
 
@@ -15,7 +13,7 @@ use crate::mail::{Mailbox, Mailer, Smtp};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::throttle::{SharedCounters, Throttle};
-use crate::web::assets::Assets;
+use crate::web::assets::{self, Assets};
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
 use crate::web::{account, ask, guard as guards, health, link, mailbox};
@@ -88,25 +86,26 @@ impl App {
     }
 }
 
-/// THE route table. Every request passes `guard::guard` first: address, size, origin, session,
-/// `anonymous` counter; every answer leaves through it: error pages, headers, one log line.
-pub fn routes(app: &App) -> impl HttpServiceFactory + use<> {
-    let mut pages = vec![
-        page("/").route(get().to(account::home)),
-        page("/users/log-in").route(get().to(ask::log_in_page)).route(post().to(ask::log_in)),
-        page("/users/register").route(get().to(ask::register_page)).route(post().to(ask::register)),
-        page("/users/check-email").route(get().to(ask::check_email_page)),
-        page("/users/log-in/{token}").route(get().to(link::confirm_page)).route(post().to(link::enter)),
-        page("/users/settings").route(get().to(account::settings_page)),
-        page("/users/log-out").route(post().to(account::log_out)),
-        page("/health").route(get().to(health::health)),
-        page("/static/{file}").route(get().to(crate::web::assets::serve)),
-    ];
+/// THE route table. Every request passes `guard::guard` first (address, size, origin, session,
+/// `anonymous` counter), and every answer leaves through it (error pages, headers, one log line):
+/// `web::server` wraps it around all of this, since `OPTIONS *` matches none of the routes.
+pub fn routes(app: &App, table: &mut web::ServiceConfig) {
+    table
+        .service(page("/").route(get().to(account::home)))
+        .service(page("/users/log-in").route(get().to(ask::log_in_page)).route(post().to(ask::log_in)))
+        .service(page("/users/register").route(get().to(ask::register_page)).route(post().to(ask::register)))
+        .service(page("/users/check-email").route(get().to(ask::check_email_page)))
+        .service(page("/users/log-in/{token}").route(get().to(link::confirm_page)).route(post().to(link::enter)))
+        .service(page("/users/settings").route(get().to(account::settings_page)))
+        .service(page("/users/log-out").route(post().to(account::log_out)))
+        .service(page("/health").route(get().to(health::health)))
+        .service(page("/static/{file}").route(get().to(assets::serve)))
+        .default_service(web::to(health::not_found));
     if let Mailer::Mailbox(_) = app.mailer {
-        pages.push(page("/dev/mailbox").route(get().to(mailbox::list_page)));
-        pages.push(page("/dev/mailbox/{id}").route(get().to(mailbox::mail_page)));
+        table
+            .service(page("/dev/mailbox").route(get().to(mailbox::list_page)))
+            .service(page("/dev/mailbox/{id}").route(get().to(mailbox::mail_page)));
     }
-    web::scope("").wrap(from_fn(guards::guard)).service(pages).default_service(web::to(health::not_found))
 }
 
 fn page(path: &str) -> actix_web::Resource {

@@ -5,7 +5,9 @@ use std::fmt;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 
+use crate::config::Config;
 use crate::domain::return_to::ReturnTo;
+use crate::mail::messages::span;
 use crate::store::StoreError;
 use crate::store::links::DeadLink;
 use crate::throttle::Refusal;
@@ -18,6 +20,7 @@ pub enum Error {
     DomainNotAllowed(Form),
     RegistrationClosed,
     BodyTooLarge,
+    BodyBroken,
     TooSlow,
     UnsupportedMediaType,
     CrossOrigin,
@@ -55,6 +58,7 @@ impl Error {
             Self::DomainNotAllowed(_) => "domain_not_allowed",
             Self::RegistrationClosed => "registration_closed",
             Self::BodyTooLarge => "body_too_large",
+            Self::BodyBroken => "body_broken",
             Self::TooSlow => "request_timeout",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::CrossOrigin => "cross_origin",
@@ -69,23 +73,29 @@ impl Error {
     }
 
     /// Title and sentence of the page, and the message of the JSON.
-    pub fn words(&self) -> (&'static str, String) {
+    pub fn words(&self, config: &Config) -> (&'static str, String) {
         let (title, sentence) = match self {
             Self::TooMany(refusal, _) => return ("Too many attempts", too_many(refusal)),
+            Self::CrossOrigin => {
+                let sentence = format!("Open {} directly and try again.", config.app_name);
+                return ("We couldn't check where this came from", sentence);
+            }
+            Self::Link(DeadLink::Expired) => {
+                return ("This link is too old", format!("Links work for {}.", span(config.link_lifetime)));
+            }
             Self::InvalidEmail(_) => ("Error", "Enter an e-mail address like name@school.edu"),
             Self::DomainNotAllowed(_) => {
                 ("Error", "Use your school's e-mail address. Others can't create an account here.")
             }
             Self::RegistrationClosed => ("New accounts are closed", "No new accounts can be created here right now."),
             Self::BodyTooLarge => ("That was too much", "What was sent is too long. Go back and try again with less."),
+            Self::BodyBroken => ("That broke off", "Not all of it arrived. Please try again."),
             Self::TooSlow => ("That took too long", "Your connection was too slow. Please try again."),
             Self::UnsupportedMediaType => ("We couldn't read that", "Send a form or JSON."),
-            Self::CrossOrigin => ("We couldn't check where this came from", "Open the page directly and try again."),
             Self::Link(DeadLink::Used) => (
                 "This link was already used",
                 "Each link works once. Are you logged in on another device? If you need to log in here, get a new one.",
             ),
-            Self::Link(DeadLink::Expired) => ("This link is too old", "Links work for a short time. Get a new one."),
             Self::Link(DeadLink::Unknown) => (
                 "This link doesn't work",
                 "Part of it may be missing. Open it from the e-mail again, or get a new one.",
@@ -140,6 +150,7 @@ impl ResponseError for Error {
             Self::InvalidEmail(_) | Self::DomainNotAllowed(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RegistrationClosed | Self::CrossOrigin => StatusCode::FORBIDDEN,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Link(_) => StatusCode::GONE,

@@ -1,5 +1,7 @@
 //! `doorpost config`: every setting, its value and where that differs from the default.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,12 +12,13 @@ use crate::config::Config;
 /// Prints the table, then what is wrong with it, if anything is.
 pub fn run(as_json: bool) -> ExitCode {
     let settings = Config::describe(super::environment(), Path::new("."));
+    let mut out = String::new();
     if as_json {
         let object = |(setting, value): &(&crate::config::settings::Setting, String)| {
             (setting.name.to_owned(), json!({ "value": value, "default": setting.default, "about": setting.about }))
         };
         let all: serde_json::Map<_, _> = settings.iter().map(object).collect();
-        println!("{}", serde_json::to_string_pretty(&all).expect("strings make sound JSON"));
+        out = serde_json::to_string_pretty(&all).expect("strings make sound JSON") + "\n";
     } else {
         for (setting, value) in &settings {
             let value = if value.is_empty() { "(unset)" } else { value };
@@ -25,10 +28,11 @@ pub fn run(as_json: bool) -> ExitCode {
             };
             let note =
                 if value == default || value == "(unset)" { String::new() } else { format!(" [default: {default}]") };
-            println!("{:34} {value}{note}", setting.name);
-            println!("{:34}   {}", "", setting.about);
+            let _ = writeln!(out, "{:34} {value}{note}\n{:34}   {}", setting.name, "", setting.about);
         }
     }
+    // Whoever reads may have seen enough: `doorpost config | head`.
+    let _ = std::io::stdout().write_all(out.as_bytes());
     match Config::load(super::environment(), Path::new(".")) {
         Ok(_) => ExitCode::SUCCESS,
         Err(problems) => {

@@ -16,9 +16,10 @@ pub enum Command {
     },
 }
 
-/// The process's environment, less what isn't text: that can't be a setting of ours.
+/// The process's environment. A value that isn't UTF-8 keeps a mark that the settings refuse.
 fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
 /// Prints the operator's mistakes, all at once.

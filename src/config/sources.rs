@@ -27,9 +27,9 @@ impl Sources {
         for (name, value) in environment {
             sources.take(name, value, false);
         }
-        sources.read_secret_files();
         // An empty value is an unset one: that is what compose files and shells leave behind.
         sources.values.retain(|_, value| !value.trim().is_empty());
+        sources.read_secret_files();
         sources
     }
 
@@ -56,8 +56,9 @@ impl Sources {
     fn take(&mut self, name: String, value: String, all_ours: bool) {
         let secret_file = name.strip_suffix("_FILE").and_then(settings::named).is_some_and(|s| s.secret);
         if settings::named(&name).is_some() || secret_file {
-            if value.chars().any(char::is_control) {
-                self.problems.push(format!("{name}: holds a control character; write it on one line"));
+            if value.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) {
+                self.problems
+                    .push(format!("{name}: holds a control character or isn't UTF-8; write it as one line of text"));
             }
             self.values.insert(name, value);
         } else if NOT_YET.contains(&name.as_str()) {
@@ -70,12 +71,14 @@ impl Sources {
     fn read_secret_files(&mut self) {
         for setting in SETTINGS.iter().filter(|setting| setting.secret) {
             let file_name = format!("{}_FILE", setting.name);
-            let Some(path) = self.values.remove(&file_name).filter(|path| !path.is_empty()) else { continue };
+            let Some(path) = self.values.remove(&file_name) else { continue };
             if self.values.contains_key(setting.name) {
                 self.problems.push(format!("{file_name}: set together with {}; keep one", setting.name));
                 continue;
             }
             match std::fs::read_to_string(&path) {
+                // Not unset: a secret that went missing must not start the server without it.
+                Ok(text) if text.trim().is_empty() => self.problems.push(format!("{file_name}: {path} is empty")),
                 Ok(text) => {
                     self.values.insert(setting.name.to_owned(), text.trim().to_owned());
                 }

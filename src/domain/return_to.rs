@@ -5,7 +5,8 @@ use url::Url;
 
 use super::host::HostPattern;
 
-const MAX_BYTES: usize = 2048;
+/// The longest destination taken, in bytes.
+pub const MAX_BYTES: usize = 2048;
 
 /// A destination that was checked and is percent-encoded: a path on this host or a whole URL.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,10 +11,14 @@ use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, Certificate, TlsParameters};
 use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
 use lettre::transport::smtp::extension::ClientId;
+use url::Host;
 
 use super::{Mail, SendError};
 use crate::config::Config;
 use crate::config::smtp_url::{SmtpUrl, Tls};
+
+/// How long a server that has accepted a mail may take to say good-bye.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// The mail server of `SMTP_URL`.
 pub struct Smtp {
@@ -31,20 +35,27 @@ impl Smtp {
             Tls::None => None,
             Tls::Implicit | Tls::Required => Some(tls_parameters(server)?),
         };
-        let hello = config.base_url.host_str().unwrap_or("localhost").to_owned();
-        Ok(Self { server: server.clone(), tls, hello: ClientId::Domain(hello), timeout: config.mail_timeout })
+        let hello = match config.base_url.host() {
+            Some(Host::Ipv4(ip)) => ClientId::Ipv4(ip),
+            Some(Host::Ipv6(ip)) => ClientId::Ipv6(ip),
+            host => ClientId::Domain(host.map_or("localhost".to_owned(), |host| host.to_string())),
+        };
+        Ok(Self { server: server.clone(), tls, hello, timeout: config.mail_timeout })
     }
 
     /// Hands one mail over. The time-out is around everything, name look-up to the last reply: a
     /// tarpit costs this mail its time and nobody else's.
     pub async fn send(&self, mail: &Mail) -> Result<(), SendError> {
-        match tokio::time::timeout(self.timeout, self.dialogue(mail)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(SendError::Later(format!("no answer within {:?}", self.timeout))),
-        }
+        let handed_over = tokio::time::timeout(self.timeout, self.dialogue(mail)).await;
+        let silent = |_| SendError::Later(format!("no answer within {:?}", self.timeout));
+        let mut connection = handed_over.map_err(silent)??;
+        // The mail is accepted; how the connection ends, or whether it does, doesn't matter any more.
+        let _ = tokio::time::timeout(GOODBYE, connection.quit()).await;
+        Ok(())
     }
 
-    async fn dialogue(&self, mail: &Mail) -> Result<(), SendError> {
+    /// Up to the server's acceptance.
+    async fn dialogue(&self, mail: &Mail) -> Result<AsyncSmtpConnection, SendError> {
         let mut connection = self.connect().await?;
         let envelope = mail.message.envelope();
         let from = MailFrom::new(envelope.from().cloned(), vec![]);
@@ -55,9 +66,7 @@ impl Smtp {
         }
         connection.command(Data).await.map_err(|e| judged("DATA", &e))?;
         connection.message(&mail.message.formatted()).await.map_err(|e| judged("the message", &e))?;
-        // The mail is accepted; how the connection ends doesn't matter any more.
-        let _ = connection.quit().await;
-        Ok(())
+        Ok(connection)
     }
 
     /// A connection that is encrypted as `SMTP_URL` says, and logged in.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::outbox::{Purpose, QueuedMail};
-use super::users::{self, User};
+use super::users::{self, Account, User};
 use super::{Store, StoreError, sessions};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
@@ -70,13 +70,21 @@ type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<Str
 
 impl Store {
     /// Stores a link's hash for a queued mail. An earlier try's link is gone with it: it may never
-    /// have been mailed, and then nobody knows it.
-    pub async fn mint_link(&self, link: &NewLink<'_>) -> Result<(), StoreError> {
+    /// have been mailed, and then nobody knows it. False, and nothing stored, when it was mailed
+    /// after all and somebody used it: no second sign-in for one request.
+    pub async fn mint_link(&self, link: &NewLink<'_>) -> Result<bool, StoreError> {
         let mut transaction = self.write.begin().await?;
         sqlx::query("DELETE FROM links WHERE outbox_id = $1 AND used_at IS NULL")
             .bind(&link.mail.id)
             .execute(&mut *transaction)
             .await?;
+        let used: Option<(String,)> = sqlx::query_as("SELECT id FROM links WHERE outbox_id = $1")
+            .bind(&link.mail.id)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        if used.is_some() {
+            return Ok(false);
+        }
         sqlx::query(
             "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -92,7 +100,8 @@ impl Store {
         .bind(link.expires_at)
         .execute(&mut *transaction)
         .await?;
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        Ok(true)
     }
 
     /// Looks at a link without touching it, however often. A link whose account may not sign in is
@@ -107,7 +116,11 @@ impl Store {
         if expires_at <= now {
             return Ok(Err(DeadLink::Expired));
         }
-        Ok(Ok(Link { purpose: Purpose::read(&purpose), email, browser, return_to }))
+        let purpose = Purpose::read(&purpose);
+        match (purpose, self.account(&email).await?) {
+            (_, Account::Disabled) | (Purpose::LogIn, Account::None) => Ok(Err(DeadLink::Unknown)),
+            _ => Ok(Ok(Link { purpose, email, browser, return_to })),
+        }
     }
 
     /// Uses a link: one transaction, one deciding statement. If anything after it fails, the link is

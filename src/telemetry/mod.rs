@@ -29,7 +29,9 @@ pub fn init(config: &Config) {
 /// Other crates' lines below a warning may repeat what a client or a mail server wrote, tokens and
 /// addresses included, so they are never shown, whatever `RUST_LOG` says.
 fn may_be_shown(line: &Metadata<'_>) -> bool {
-    line.target().starts_with("doorpost") || *line.level() <= LevelFilter::WARN
+    // Nor may a stranger fill the log with errors: actix_http writes one for each malformed request.
+    let foreign = *line.level() <= LevelFilter::WARN && !line.target().starts_with("actix_http");
+    line.target().starts_with("doorpost") || foreign
 }
 
 /// Checks `RUST_LOG`.

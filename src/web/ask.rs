@@ -39,7 +39,7 @@ pub async fn register_page(request: HttpRequest, app: Shared, query: Option<Quer
     if wants_json(&request) {
         return HttpResponse::Ok().json(json!({ "registration": "closed" }));
     }
-    super::pages::of_error(&app, &Error::RegistrationClosed, String::new())
+    super::pages::of_error(&app, &Error::RegistrationClosed, None)
 }
 
 fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Query<AskQuery>>) -> HttpResponse {
@@ -139,7 +139,7 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
         email: wish.email,
         browser: secret.hash(),
         agent: browser_kind(agent.unwrap_or_default()),
-        return_to: wish.return_to,
+        return_to: wish.return_to.clone(),
         asked_at: now,
         deadline_at: now + app.config.link_lifetime.as_millis() as Millis,
     };
@@ -151,7 +151,7 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
     } else {
         HttpResponse::Found().insert_header((LOCATION, "/users/check-email")).finish()
     };
-    let asked = app.cookies.asked(&Asked { purpose: wish.purpose, typed: wish.typed });
+    let asked = app.cookies.asked(&Asked { purpose: wish.purpose, typed: wish.typed, return_to: wish.return_to });
     for cookie in new_browser.into_iter().chain([asked]) {
         answer.add_cookie(&cookie).expect("our cookies are sound headers");
     }
@@ -160,16 +160,14 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
 
 /// "Check your email": the same for an address with an account and one without.
 pub async fn check_email_page(request: HttpRequest, app: Shared) -> impl Responder {
-    let asked = app.cookies.asked_of(&request);
+    let asked = app.cookies.asked_of(&request, &app.return_policy);
     if wants_json(&request) {
         let email = asked.map(|asked| asked.typed);
         return HttpResponse::Ok().json(json!({ "status": "check_email", "email": email }));
     }
-    let registering = asked.as_ref().is_some_and(|asked| asked.purpose == Purpose::Register);
     super::pages::html(&CheckEmailPage {
         layout: Layout::of(&app),
-        typed: asked.map(|asked| asked.typed),
-        registering,
+        asked,
         lifetime: crate::mail::messages::span(app.config.link_lifetime),
         mailbox: matches!(app.mailer, crate::mail::Mailer::Mailbox(_)),
     })

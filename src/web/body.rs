@@ -18,8 +18,8 @@ pub async fn read(mut payload: Payload) -> Result<Bytes, Error> {
     let reading = async {
         let mut body = BytesMut::new();
         while let Some(chunk) = next_chunk(&mut payload).await {
-            // A broken body ends here: what came is judged as it is.
-            let Ok(chunk) = chunk else { break };
+            // What came is not what was meant: `ada@example.co` may be half of `ada@example.com`.
+            let chunk = chunk.map_err(|_| Error::BodyBroken)?;
             if body.len() + chunk.len() > MAX_BODY {
                 return Err(Error::BodyTooLarge);
             }

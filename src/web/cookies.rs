@@ -7,6 +7,7 @@ use data_encoding::BASE64URL_NOPAD;
 use crate::app::App;
 use crate::config::Config;
 use crate::domain::email::Email;
+use crate::domain::return_to::{ReturnPolicy, ReturnTo};
 use crate::domain::token::{BrowserSecret, SessionToken};
 use crate::store::outbox::Purpose;
 
@@ -29,6 +30,8 @@ pub struct Asked {
     pub purpose: Purpose,
     /// As typed. It was an address when the cookie was set, and is checked again when read.
     pub typed: String,
+    /// Where the person was going.
+    pub return_to: Option<ReturnTo>,
 }
 
 impl Cookies {
@@ -76,22 +79,26 @@ impl Cookies {
         }
     }
 
-    pub fn asked_of(&self, request: &HttpRequest) -> Option<Asked> {
+    /// What the cookie says, checked again: it is the client's word.
+    pub fn asked_of(&self, request: &HttpRequest, policy: &ReturnPolicy) -> Option<Asked> {
         let cookie = request.cookie(&self.asked)?;
-        let (purpose, coded) = cookie.value().split_once('.')?;
-        let purpose = match purpose {
+        let mut parts = cookie.value().split('.');
+        let purpose = match parts.next()? {
             "log_in" => Purpose::LogIn,
             "register" => Purpose::Register,
             _ => return None,
         };
-        let typed = String::from_utf8(BASE64URL_NOPAD.decode(coded.as_bytes()).ok()?).ok()?;
+        let typed = decoded(parts.next()?)?;
         Email::parse(&typed).ok()?;
-        Some(Asked { purpose, typed })
+        let return_to = parts.next().and_then(decoded).and_then(|wish| policy.parse(&wish));
+        Some(Asked { purpose, typed, return_to })
     }
 
     pub fn asked(&self, asked: &Asked) -> Cookie<'static> {
-        let coded = BASE64URL_NOPAD.encode(asked.typed.as_bytes());
-        self.cookie(&self.asked, format!("{}.{coded}", asked.purpose.text()), Duration::hours(1))
+        let return_to = asked.return_to.as_ref().map_or("", |to| to.as_str());
+        let coded = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
+        let value = format!("{}.{}.{}", asked.purpose.text(), coded(&asked.typed), coded(return_to));
+        self.cookie(&self.asked, value, Duration::hours(1))
     }
 
     fn cookie(&self, name: &str, value: String, age: Duration) -> Cookie<'static> {
@@ -111,4 +118,8 @@ impl Cookies {
         }
         cookie
     }
+}
+
+fn decoded(coded: &str) -> Option<String> {
+    String::from_utf8(BASE64URL_NOPAD.decode(coded.as_bytes()).ok()?).ok()
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{pages, wants_json};
 use crate::app::App;
+use crate::domain::return_to;
 use crate::error::Error;
 
 /// Writes the page or the JSON of an answer that is an error; leaves any other as it is.
@@ -17,12 +18,11 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
     error.log();
     let request = answer.request();
     let mut response = if wants_json(request) {
-        as_json(error)
+        as_json(error, app)
     } else if let Error::Unauthenticated = error {
         to_log_in(request.uri().path_and_query().map_or("/", |path| path.as_str()))
     } else {
-        let typed = app.cookies.asked_of(request).map(|asked| asked.typed);
-        pages::of_error(app, error, typed.unwrap_or_default())
+        pages::of_error(app, error, app.cookies.asked_of(request, &app.return_policy))
     };
     if response.status() == StatusCode::OK {
         *response.status_mut() = error.status_code();
@@ -34,7 +34,7 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
         let allowed = allowed_methods(request.match_pattern().as_deref());
         response.headers_mut().insert(ALLOW, allowed);
     }
-    if matches!(error, Error::BodyTooLarge | Error::TooSlow) {
+    if matches!(error, Error::BodyTooLarge | Error::BodyBroken | Error::TooSlow) {
         // The rest of the body is not worth reading.
         response.head_mut().set_connection_type(actix_web::http::ConnectionType::Close);
     }
@@ -46,8 +46,8 @@ fn known(error: &actix_web::Error) -> &Error {
     error.as_error::<Error>().unwrap_or(&Error::NotFound)
 }
 
-fn as_json(error: &Error) -> HttpResponse {
-    let (_, message) = error.words();
+fn as_json(error: &Error, app: &App) -> HttpResponse {
+    let (_, message) = error.words(&app.config);
     let details = match error {
         Error::TooMany(refusal, _) => json!({
             "scope": refusal.counter.scope(),
@@ -63,6 +63,8 @@ fn as_json(error: &Error) -> HttpResponse {
 
 /// A page that needs a session: to the log-in page, and back afterwards.
 fn to_log_in(wanted: &str) -> HttpResponse {
+    // A destination longer than any we take back only makes an answer that proxies refuse.
+    let wanted = if wanted.len() <= return_to::MAX_BYTES { wanted } else { "/" };
     let query: String = form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
     HttpResponse::Found().insert_header((LOCATION, format!("/users/log-in?return_to={query}"))).finish()
 }

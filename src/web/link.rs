@@ -2,12 +2,12 @@
 
 use actix_web::cookie::Cookie;
 use actix_web::http::header::{LOCATION, USER_AGENT};
-use actix_web::web::Path;
+use actix_web::web::{Path, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
 use super::pages::{ConfirmPage, Layout, html};
-use super::{Shared, wants_json};
+use super::{Shared, body, wants_json};
 use crate::app::App;
 use crate::domain::agent::browser_kind;
 use crate::domain::token::{BrowserSecret, LinkToken, SessionToken};
@@ -53,7 +53,14 @@ fn confirm<'a>(app: &'a App, link: &Link, same_browser: bool, token: &LinkToken)
 }
 
 /// Uses the link once and starts a session.
-pub async fn enter(request: HttpRequest, app: Shared, token: Path<String>) -> Result<HttpResponse, Error> {
+pub async fn enter(
+    request: HttpRequest,
+    app: Shared,
+    token: Path<String>,
+    payload: Payload,
+) -> Result<HttpResponse, Error> {
+    // The form has no fields; what is too long or breaks off uses nothing up.
+    body::read(payload).await?;
     let token = LinkToken::parse(&token).ok_or(Error::Link(DeadLink::Unknown))?;
     let (browser, new_browser) = app.cookies.browser_of(&request, &app);
     // Session fixation: whatever cookie came along, the session is new.

@@ -3,10 +3,12 @@
 use actix_web::HttpResponse;
 use askama::Template;
 
+use super::cookies::Asked;
 use crate::app::App;
 use crate::domain::return_to::ReturnTo;
 use crate::error::{Error, Form, ShownOn};
 use crate::mail::Mail;
+use crate::store::outbox::Purpose;
 
 /// What every page shows.
 #[derive(Clone, Copy)]
@@ -48,9 +50,14 @@ impl AskPage<'_> {
 
     /// Carries the destination over to the other form.
     fn return_query(&self) -> String {
-        let encoded = |to: &ReturnTo| form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect::<String>();
-        self.form.return_to.as_ref().map(|to| format!("?return_to={}", encoded(to))).unwrap_or_default()
+        return_query(self.form.return_to.as_ref())
     }
+}
+
+/// `?return_to=…`, or nothing.
+fn return_query(return_to: Option<&ReturnTo>) -> String {
+    let encoded = |to: &ReturnTo| form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect::<String>();
+    return_to.map(|to| format!("?return_to={}", encoded(to))).unwrap_or_default()
 }
 
 /// What is wrong, above the field.
@@ -64,11 +71,21 @@ pub struct Problem {
 #[template(path = "check_email.html")]
 pub struct CheckEmailPage<'a> {
     pub layout: Layout<'a>,
-    pub typed: Option<String>,
-    pub registering: bool,
+    pub asked: Option<Asked>,
     pub lifetime: String,
     /// Whether the mails lie in the mailbox in the browser.
     pub mailbox: bool,
+}
+
+impl CheckEmailPage<'_> {
+    fn registering(&self) -> bool {
+        registering(self.asked.as_ref())
+    }
+
+    /// Carries the destination over to a form for another address.
+    fn return_query(&self) -> String {
+        return_query(self.asked.as_ref().and_then(|asked| asked.return_to.as_ref()))
+    }
 }
 
 #[derive(Template)]
@@ -97,8 +114,18 @@ pub struct DeadLinkPage<'a> {
     pub layout: Layout<'a>,
     pub title: &'a str,
     pub sentence: String,
-    /// The address this browser last asked for, if it did.
-    pub typed: String,
+    /// What this browser last asked for, if it did.
+    pub asked: Option<Asked>,
+}
+
+impl DeadLinkPage<'_> {
+    fn registering(&self) -> bool {
+        registering(self.asked.as_ref())
+    }
+}
+
+fn registering(asked: Option<&Asked>) -> bool {
+    asked.is_some_and(|asked| asked.purpose == Purpose::Register)
 }
 
 #[derive(Template)]
@@ -126,9 +153,9 @@ pub struct MailPage<'a> {
 }
 
 /// The page of an error.
-pub fn of_error(app: &App, error: &Error, typed: String) -> HttpResponse {
+pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse {
     let layout = Layout::of(app);
-    let (title, sentence) = error.words();
+    let (title, sentence) = error.words(&app.config);
     match error {
         Error::TooMany(_, form) | Error::InvalidEmail(form) | Error::DomainNotAllowed(form)
             if form.shown_on != ShownOn::Alone =>
@@ -136,7 +163,7 @@ pub fn of_error(app: &App, error: &Error, typed: String) -> HttpResponse {
             let in_field = !matches!(error, Error::TooMany(..));
             html(&AskPage { layout, form, error: Some(&Problem { sentence, in_field }), notice: None })
         }
-        Error::Link(_) => html(&DeadLinkPage { layout, title, sentence, typed }),
+        Error::Link(_) => html(&DeadLinkPage { layout, title, sentence, asked }),
         _ => {
             let trouble = matches!(error, Error::Unavailable(_));
             html(&ErrorPage { layout, title, sentence, trouble })

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
+use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use actix_web::{App as Actix, HttpResponse, HttpServer, web};
 
-use super::Shared;
+use super::{Shared, guard};
 use crate::app::{self, App};
 use crate::config::Bind;
 
@@ -68,10 +69,13 @@ pub async fn serve(app: Arc<App>, public: Listener, admin: Option<Listener>, gra
 /// The public server, running once it is awaited or spawned.
 pub fn start(app: Arc<App>, listener: Listener, grace: Duration) -> std::io::Result<actix_web::dev::Server> {
     let shared: Shared = Data::from(app);
-    let server = HttpServer::new(move || Actix::new().app_data(shared.clone()).service(app::routes(&shared)))
-        .client_request_timeout(HEAD_PATIENCE)
-        .keep_alive(KEEP_ALIVE)
-        .shutdown_timeout(grace.as_secs());
+    let server = HttpServer::new(move || {
+        let guarded = Actix::new().app_data(shared.clone()).wrap(from_fn(guard::guard));
+        guarded.configure(|table| app::routes(&shared, table))
+    })
+    .client_request_timeout(HEAD_PATIENCE)
+    .keep_alive(KEEP_ALIVE)
+    .shutdown_timeout(grace.as_secs());
     let server = match listener {
         Listener::Tcp(tcp) => server.listen(tcp)?,
         Listener::Unix(unix) => server.listen_uds(unix)?,

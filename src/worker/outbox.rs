@@ -95,7 +95,10 @@ async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outc
     let purpose = if kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
     let until = now + app.config.link_lifetime.as_millis() as Millis;
     let link = NewLink { mail, to, purpose, hash: &hash, now, expires_at: until };
-    app.store.mint_link(&link).await?;
+    if !app.store.mint_link(&link).await? {
+        tracing::info!(mail = mail.id, "an earlier copy arrived and its link was used; nothing more to send");
+        return Ok(Outcome::Dropped);
+    }
     let started = app.clock.monotonic();
     let sent = app.mailer.send(letter).await;
     app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));
@@ -119,7 +122,7 @@ async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outc
 async fn mark(app: &App, mail: &QueuedMail, outcome: Outcome) -> Result<bool, StoreError> {
     let now = app.clock.now();
     match outcome {
-        Outcome::Later => app.store.retry(mail, now + pause(mail.tries)).await,
+        Outcome::Later => app.store.retry(mail, (now + pause(mail.tries)).min(mail.deadline_at)).await,
         Outcome::SetAside => app.store.set_aside(mail, now).await,
         _ => app.store.remove(mail).await,
     }

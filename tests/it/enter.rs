@@ -73,6 +73,21 @@ async fn a_link_leads_where_the_person_was_going() {
     );
 }
 
+/// Sending it again, another address, a new link for a dead one: the destination comes along.
+#[tokio::test]
+async fn a_destination_outlives_a_second_try() {
+    let app = TestApp::start().await;
+    let mut ada = app.browser();
+    ada.post("/users/register", "email=ada%40example.org&return_to=/courses").await;
+    let page = ada.get("/users/check-email").await.body;
+    assert!(page.contains(r#"name="return_to" value="/courses""#), "{page}");
+    assert!(page.contains(r#"href="/users/register?return_to=%2Fcourses""#), "{page}");
+    let link = app.link().await;
+    app.advance(900);
+    let dead = ada.get(&link).await.body;
+    assert!(dead.contains(r#"action="/users/register""#) && dead.contains(r#"value="/courses""#), "{dead}");
+}
+
 #[tokio::test]
 async fn an_unknown_address_gets_nothing_and_an_account_gets_a_link() {
     let app = TestApp::start().await;

@@ -1,6 +1,7 @@
 //! Starts the app, drives the worker by hand, reads the mail.
 
 pub mod http;
+pub mod process;
 pub mod smtp;
 
 use std::net::SocketAddr;

@@ -1,0 +1,167 @@
+//! A mail server that fails, and the one outcome each of its failures has.
+
+use std::time::Duration;
+
+use doorpost::worker::Outcome;
+use tokio::task::JoinSet;
+
+use super::{ask, header, mail_for, start, start_with};
+use crate::support::TestApp;
+use crate::support::smtp::Act::{Drop, Say, Silence};
+use crate::support::smtp::SmtpServer;
+
+/// An app with one mail in its queue.
+async fn one_waiting() -> (TestApp, SmtpServer) {
+    let (app, smtp) = start().await;
+    ask(&app, "/users/register", "ada@example.org").await;
+    (app, smtp)
+}
+
+async fn assert_failed_once_and_the_next_one_leaves(app: &TestApp, smtp: &SmtpServer) {
+    assert_eq!(app.work().await, [Outcome::Failed]);
+    assert_eq!((app.rows("outbox").await, smtp.accepted().len()), (0, 0));
+    assert_eq!(app.metric(r#"doorpost_mails_total{outcome="failed"}"#).as_deref(), Some("1"));
+    assert_eq!(mail_for(app, smtp, "/users/register", "bob@example.org").await.to, ["bob@example.org"]);
+}
+
+#[tokio::test]
+async fn a_refused_recipient_fails_once() {
+    let (app, smtp) = one_waiting().await;
+    smtp.next("RCPT", Say("550 no such user"));
+    assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+}
+
+#[tokio::test]
+async fn a_refused_message_fails_once() {
+    let (app, smtp) = one_waiting().await;
+    smtp.next("END", Say("554 looks like spam"));
+    assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+}
+
+#[tokio::test]
+async fn greylisting_is_waited_out_on_the_schedule() {
+    let (app, smtp) = one_waiting().await;
+    let pauses = [2, 8, 20, 55, 150, 150];
+    for _ in pauses {
+        smtp.next("RCPT", Say("450 come back later"));
+    }
+    assert_eq!(app.work().await, [Outcome::Later]);
+    for (tries, pause) in pauses.into_iter().enumerate() {
+        app.advance(pause - 1);
+        assert_eq!(app.work().await, [], "not before {pause} seconds");
+        app.advance(1);
+        let last = tries == pauses.len() - 1;
+        assert_eq!(app.work().await, [if last { Outcome::Sent } else { Outcome::Later }]);
+    }
+    app.browser().post(&smtp.only().link(), "").await.assert_found("/users/settings");
+}
+
+#[tokio::test]
+async fn whatever_may_pass_is_tried_again_and_exactly_one_mail_arrives() {
+    let faults = [
+        ("GREETING", Say("421 too busy")),
+        ("GREETING", Drop),
+        ("EHLO", Drop),
+        ("MAIL", Say("451 not now")),
+        ("RCPT", Drop),
+        ("DATA", Say("451 not now")),
+        ("DATA", Drop),
+        ("INSIDE", Drop),
+        ("END", Say("452 disk full")),
+    ];
+    for (place, act) in faults {
+        let (app, smtp) = one_waiting().await;
+        smtp.next(place, act);
+        assert_eq!(app.work().await, [Outcome::Later], "{place} {act:?}");
+        app.advance(2);
+        assert_eq!(app.work().await, [Outcome::Sent], "{place} {act:?}");
+        smtp.only();
+        assert_eq!(app.rows("outbox").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn silence_costs_a_mail_its_time_out_and_no_more() {
+    let mut apps = JoinSet::new();
+    for place in ["GREETING", "EHLO", "MAIL", "RCPT", "DATA", "INSIDE", "END"] {
+        apps.spawn(async move {
+            let (app, smtp) = start_with(&[("MAIL_TIMEOUT_SECONDS", "1")]).await;
+            ask(&app, "/users/register", "ada@example.org").await;
+            smtp.next(place, Silence);
+            let tried = tokio::time::timeout(Duration::from_secs(5), app.work()).await;
+            assert_eq!(tried.expect("a time-out"), [Outcome::Later], "{place}");
+            app.advance(2);
+            assert_eq!(app.work().await, [Outcome::Sent], "{place}");
+        });
+    }
+    apps.join_all().await;
+}
+
+#[tokio::test]
+async fn a_copy_after_a_lost_acceptance_has_the_same_id_and_one_link_works() {
+    let (app, smtp) = one_waiting().await;
+    smtp.next("END", Drop);
+    assert_eq!(app.work().await, [Outcome::Later]);
+    app.advance(2);
+    assert_eq!(app.work().await, [Outcome::Sent]);
+    let [first, second] = <[_; 2]>::try_from(smtp.accepted()).unwrap();
+    assert_eq!(header(&first, "Message-ID"), header(&second, "Message-ID"));
+    assert_eq!(app.browser().post(&first.link(), "").await.status, 410);
+    app.browser().post(&second.link(), "").await.assert_found("/users/settings");
+}
+
+#[tokio::test]
+async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
+    let (app, smtp) = one_waiting().await;
+    let mut tries = 0;
+    loop {
+        smtp.next("MAIL", Say("451 not now"));
+        match app.work().await[..] {
+            [Outcome::Later] => tries += 1,
+            [Outcome::Expired] => break,
+            ref other => assert_eq!(other, []),
+        }
+        app.advance(1);
+    }
+    assert_eq!(tries, 10);
+    assert_eq!((app.rows("outbox").await, smtp.accepted().len()), (0, 0));
+    assert_eq!(app.metric(r#"doorpost_mails_total{outcome="expired"}"#).as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn a_worker_that_lost_its_lease_marks_nothing() {
+    let (app, _smtp) = one_waiting().await;
+    let store = &app.app.store;
+    let lease = Duration::from_secs(60);
+    let stopped = store.claim(app.clock.now(), lease).await.unwrap().unwrap();
+    assert!(store.claim(app.clock.now(), lease).await.unwrap().is_none(), "it is in hand");
+    app.advance(60);
+    let other = store.claim(app.clock.now(), lease).await.unwrap().unwrap();
+    assert_eq!(stopped.id, other.id);
+    assert!(!store.remove(&stopped).await.unwrap());
+    assert!(!store.retry(&stopped, 0).await.unwrap());
+    assert!(!store.set_aside(&stopped, 0).await.unwrap());
+    assert!(store.remove(&other).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_server_that_never_says_good_bye_has_the_mail_all_the_same() {
+    for act in [Silence, Drop, Say("421 closing")] {
+        let (app, smtp) = start_with(&[("MAIL_TIMEOUT_SECONDS", "1")]).await;
+        ask(&app, "/users/register", "ada@example.org").await;
+        smtp.next("QUIT", act);
+        assert_eq!(app.work().await, [Outcome::Sent], "{act:?}");
+        smtp.only();
+    }
+}
+
+#[tokio::test]
+async fn no_copy_follows_once_its_link_was_used() {
+    let (app, smtp) = one_waiting().await;
+    smtp.next("END", Drop);
+    assert_eq!(app.work().await, [Outcome::Later]);
+    app.browser().post(&smtp.only().link(), "").await.assert_found("/users/settings");
+    app.advance(2);
+    assert_eq!(app.work().await, [Outcome::Dropped]);
+    smtp.only();
+}
