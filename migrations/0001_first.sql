@@ -37,8 +37,7 @@ CREATE TABLE links (
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL,
     used_at      BIGINT,                    -- the link itself, or a sibling that was used
-    used_browser TEXT,                      -- the browser that used this very link
-    session_hash TEXT                       -- the session it started
+    used_browser TEXT                       -- the browser that used this very link
 );
 
 CREATE INDEX links_email ON links (email);
@@ -57,3 +56,4 @@ CREATE TABLE sessions (
 
 CREATE INDEX sessions_user ON sessions (user_id);
 CREATE INDEX sessions_expires ON sessions (expires_at);
+CREATE INDEX sessions_seen ON sessions (seen_at);

@@ -61,6 +61,24 @@ pub struct ThrottleConfig {
     pub memory_mib: u64,
 }
 
+impl ThrottleConfig {
+    fn check_whole(&self, problems: &mut Vec<String>) {
+        for (network, ..) in &self.networks {
+            if network.addr().is_ipv6() && network.prefix_len() > self.ipv6_prefix {
+                problems.push(format!("THROTTLE_NETWORKS: {network} is smaller than THROTTLE_IPV6_PREFIX counts"));
+            }
+        }
+        // A log of that many instants must be a small part of the memory it lives in.
+        let limits = [self.ip_burst.limit, self.ip_hourly.limit, self.email.limit];
+        let limits = limits.into_iter().chain(self.anonymous.map(|ceiling| ceiling.limit));
+        let highest = limits.chain(self.networks.iter().flat_map(|(_, b, h)| [*b, *h])).max().unwrap_or(0);
+        let needed = u64::from(highest.next_power_of_two()) * 8 * 200 / (1024 * 1024);
+        if needed > self.memory_mib {
+            problems.push(format!("THROTTLE_MEMORY_MIB: a limit of {highest} needs at least {needed}"));
+        }
+    }
+}
+
 /// At most `limit` hits in any `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling {
@@ -117,6 +135,7 @@ impl Config {
         {
             problems.push(format!("COOKIE_DOMAIN: {domain} does not contain BASE_URL's host {own}"));
         }
+        self.throttle.check_whole(problems);
         if self.session_idle > self.session_lifetime {
             problems.push("SESSION_IDLE_SECONDS: must not exceed SESSION_LIFETIME_SECONDS".into());
         }

@@ -63,7 +63,7 @@ impl ReturnTo {
         &self.0
     }
 
-    /// The other host it leads to; none for a page of this host.
+    /// The host it names; none for a path on this host.
     pub fn host(&self) -> Option<&str> {
         let rest = self.0.split_once("://")?.1;
         (!self.0.starts_with('/')).then(|| rest.split(['/', '?', '#']).next().unwrap_or(rest))

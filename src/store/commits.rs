@@ -46,11 +46,11 @@ impl Commits {
 async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<(NewMail, Answer)>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.recv_many(&mut batch, TOGETHER).await > 0 {
-        // Whoever stopped waiting was told so, and must not get a mail for it.
+        // Nobody waits for the row any more, and nobody was promised it.
         batch.retain(|(_, answer)| !answer.is_closed());
         let outcome = write(&pool, &batch).await.map_err(|error| error.to_string());
         for (_, answer) in batch.drain(..) {
-            // A visitor who has gone needs no answer; the row is durable all the same.
+            // Gone while the commit was under way: the row stays.
             let _ = answer.send(outcome.clone());
         }
     }

@@ -61,6 +61,8 @@ pub struct Use<'a> {
     pub link: &'a Hash,
     pub browser: &'a Hash,
     pub session: &'a Hash,
+    /// The session this browser had until now, whoever's it was: it ends.
+    pub previous: Option<&'a Hash>,
     pub agent: &'a str,
     pub now: Millis,
     pub session_lifetime: Duration,
@@ -69,25 +71,16 @@ pub struct Use<'a> {
 type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<String>);
 
 impl Store {
-    /// Stores a link's hash for a queued mail. An earlier try's link is gone with it: it may never
-    /// have been mailed, and then nobody knows it. False, and nothing stored, when it was mailed
-    /// after all and somebody used it: no second sign-in for one request.
+    /// Stores a link's hash for a queued mail. One statement decides: false, and nothing stored, when
+    /// the lease was lost, or when an earlier copy arrived after all and its link was used. An earlier
+    /// try's link stays good: its mail may have arrived although we never heard so, and a mailbox keeps
+    /// only the first of two mails with one Message-ID. Using either ends the other.
     pub async fn mint_link(&self, link: &NewLink<'_>) -> Result<bool, StoreError> {
-        let mut transaction = self.write.begin().await?;
-        sqlx::query("DELETE FROM links WHERE outbox_id = $1 AND used_at IS NULL")
-            .bind(&link.mail.id)
-            .execute(&mut *transaction)
-            .await?;
-        let used: Option<(String,)> = sqlx::query_as("SELECT id FROM links WHERE outbox_id = $1")
-            .bind(&link.mail.id)
-            .fetch_optional(&mut *transaction)
-            .await?;
-        if used.is_some() {
-            return Ok(false);
-        }
-        sqlx::query(
+        let done = sqlx::query(
             "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+             SELECT $1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CAST($9 AS BIGINT)
+             WHERE EXISTS (SELECT 1 FROM outbox WHERE id = $3 AND lease = $10)
+               AND NOT EXISTS (SELECT 1 FROM links WHERE outbox_id = $3 AND used_at IS NOT NULL)",
         )
         .bind(Uuid::now_v7().to_string())
         .bind(link.hash.as_str())
@@ -98,10 +91,10 @@ impl Store {
         .bind(&link.mail.return_to)
         .bind(link.now)
         .bind(link.expires_at)
-        .execute(&mut *transaction)
+        .bind(&link.mail.lease)
+        .execute(&self.write)
         .await?;
-        transaction.commit().await?;
-        Ok(true)
+        Ok(done.rows_affected() == 1)
     }
 
     /// Looks at a link without touching it, however often. A link whose account may not sign in is
@@ -127,16 +120,16 @@ impl Store {
     /// still good.
     pub async fn use_link(&self, entry: &Use<'_>) -> Result<Entry, StoreError> {
         let mut transaction = self.write.begin().await?;
-        // Race on a single-use link: of any number of posts, this changes the row for one.
+        // Race on a single-use link: of any number of posts, this changes the row for one. A link made
+        // for another purpose never signs anybody in.
         let won: Option<(String, String, String, Option<String>)> = sqlx::query_as(
-            "UPDATE links SET used_at = $1, used_browser = $2, session_hash = $3
-             WHERE token_hash = $4 AND used_at IS NULL AND expires_at > $1
+            "UPDATE links SET used_at = $1, used_browser = $2
+             WHERE token_hash = $3 AND used_at IS NULL AND expires_at > $1
                AND purpose IN ('log_in', 'register')
              RETURNING id, purpose, email, return_to",
         )
         .bind(entry.now)
         .bind(entry.browser.as_str())
-        .bind(entry.session.as_str())
         .bind(entry.link.as_str())
         .fetch_optional(&mut *transaction)
         .await?;

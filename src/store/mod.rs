@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::MigrateError;
@@ -32,7 +33,8 @@ pub struct Store {
     commits: Commits,
 }
 
-/// The database did not do it. What was to be written is not written.
+/// The database did not do it. What was to be written is not written, unless only the answer to a commit
+/// was lost; asking again is safe.
 #[derive(Debug)]
 pub struct StoreError(sqlx::Error);
 
@@ -75,7 +77,8 @@ impl fmt::Display for OpenError {
 /// Makes the folder and the file, readable by their owner only.
 fn prepare_file(url: &str) -> Result<(), OpenError> {
     let file = url.trim_start_matches("sqlite:").trim_start_matches("//");
-    let path = Path::new(file.split('?').next().unwrap_or(file));
+    let file = percent_decode_str(file.split('?').next().unwrap_or(file)).decode_utf8_lossy();
+    let path = Path::new(&*file);
     let refused = |e: std::io::Error| OpenError(format!("DATABASE_URL: {} can't be made: {e}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;

@@ -109,37 +109,32 @@ impl Store {
         Ok(row.map(QueuedMail::from))
     }
 
-    /// The mail is done with, sent or not: the row and the address in it go at once. False when
-    /// the lease was lost meanwhile, and nothing was changed.
+    /// The mail is done with, sent or not: the row and the address in it go at once.
     pub async fn remove(&self, mail: &QueuedMail) -> Result<bool, StoreError> {
-        let done = sqlx::query("DELETE FROM outbox WHERE id = $1 AND lease = $2")
-            .bind(&mail.id)
-            .bind(&mail.lease)
-            .execute(&self.write)
-            .await?;
-        Ok(done.rows_affected() == 1)
+        let done = sqlx::query("DELETE FROM outbox WHERE id = $1 AND lease = $2").bind(&mail.id).bind(&mail.lease);
+        Ok(done.execute(&self.write).await?.rows_affected() == 1)
     }
 
     /// Gives the mail back until `due_at`.
     pub async fn retry(&self, mail: &QueuedMail, due_at: Millis) -> Result<bool, StoreError> {
-        let done = sqlx::query("UPDATE outbox SET lease = NULL, due_at = $1 WHERE id = $2 AND lease = $3")
-            .bind(due_at)
-            .bind(&mail.id)
-            .bind(&mail.lease)
-            .execute(&self.write)
-            .await?;
-        Ok(done.rows_affected() == 1)
+        self.mark("UPDATE outbox SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2", mail, due_at).await
     }
 
     /// Sets a mail aside that can't be made at all, so that it blocks nobody.
     pub async fn set_aside(&self, mail: &QueuedMail, now: Millis) -> Result<bool, StoreError> {
-        let done = sqlx::query("UPDATE outbox SET lease = NULL, failed_at = $1 WHERE id = $2 AND lease = $3")
-            .bind(now)
-            .bind(&mail.id)
-            .bind(&mail.lease)
-            .execute(&self.write)
-            .await?;
-        Ok(done.rows_affected() == 1)
+        self.mark("UPDATE outbox SET lease = NULL, failed_at = $3 WHERE id = $1 AND lease = $2", mail, now).await
+    }
+
+    /// Marks a mail while the lease holds. False when it was lost meanwhile, and nothing was changed.
+    async fn mark(&self, statement: &'static str, mail: &QueuedMail, at: Millis) -> Result<bool, StoreError> {
+        let mark = sqlx::query(statement).bind(&mail.id).bind(&mail.lease).bind(at);
+        Ok(mark.execute(&self.write).await?.rows_affected() == 1)
+    }
+
+    /// Removes mails that were set aside before `before`, at most `most` of them; how many it were.
+    pub async fn sweep_outbox(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
+        let done = sqlx::query("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE failed_at <= $1 LIMIT $2)");
+        Ok(done.bind(before).bind(most).execute(&self.write).await?.rows_affected())
     }
 
     /// How many mails wait to leave.

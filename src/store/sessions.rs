@@ -23,8 +23,12 @@ fn seen_every(idle: Duration) -> Millis {
     (idle.as_millis() as Millis / 10).min(60_000)
 }
 
-/// Starts a session inside the transaction that used the link.
+/// Starts a session inside the transaction that used the link, in place of the browser's last one.
 pub(super) async fn start(connection: &mut AnyConnection, user: &User, entry: &Use<'_>) -> sqlx::Result<()> {
+    if let Some(previous) = entry.previous {
+        let end = sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(previous.as_str());
+        end.execute(&mut *connection).await?;
+    }
     sqlx::query(
         "INSERT INTO sessions (id, token_hash, user_id, agent, created_at, seen_at, expires_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -57,7 +61,7 @@ impl Store {
         .await?;
         let Some((id, seen_at, user_id, email)) = row else { return Ok(None) };
         if seen_at <= now - seen_every(idle)
-            && let Err(error) = self.see_session(&id, now).await
+            && let Err(error) = self.see_session(&id, now, seen_at).await
         {
             // The session lives on all the same; it only looks idle for longer.
             tracing::warn!(%error, "a visit could not be noted");
@@ -65,10 +69,12 @@ impl Store {
         Ok(Some(Session { id, user: User { id: user_id, email } }))
     }
 
-    async fn see_session(&self, id: &str, now: Millis) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sessions SET seen_at = $1 WHERE id = $2 AND seen_at < $1")
+    /// Of parallel visits that all found `seen_at`, one writes.
+    async fn see_session(&self, id: &str, now: Millis, seen_at: Millis) -> Result<(), StoreError> {
+        sqlx::query("UPDATE sessions SET seen_at = $1 WHERE id = $2 AND seen_at = $3")
             .bind(now)
             .bind(id)
+            .bind(seen_at)
             .execute(&self.write)
             .await?;
         Ok(())

@@ -81,7 +81,7 @@ impl Refusal {
 
     /// Whole seconds, rounded up, at least 1.
     pub fn retry_after_seconds(&self) -> u64 {
-        self.retry_after.as_millis().div_ceil(1000).max(1) as u64
+        self.retry_after.as_micros().div_ceil(1_000_000).max(1) as u64
     }
 
     /// Whole minutes, rounded up.

@@ -15,12 +15,6 @@ use crate::domain::email::Email;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key([u8; 16]);
 
-impl Key {
-    pub fn bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&HEXLOWER.encode(&self.0[..6]))

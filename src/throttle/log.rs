@@ -29,15 +29,15 @@ impl HitLog {
     pub fn hit(&mut self, now: Micros, window: Duration, limit: u32) -> Verdict {
         let (window, limit) = (window.as_micros() as Micros, limit as usize);
         // Requests of two threads may arrive out of their order; time never goes back for a key.
-        let now = self.hits.back().map_or(now, |newest| now.max(*newest));
-        while self.hits.front().is_some_and(|oldest| oldest + window <= now) {
+        let at = self.hits.back().map_or(now, |newest| now.max(*newest));
+        while self.hits.front().is_some_and(|oldest| oldest + window <= at) {
             self.hits.pop_front();
         }
         match self.hits.len().checked_sub(limit) {
             // Lock-out by hammering: a refused hit leaves no trace, so it can't move this instant.
             Some(first) => Verdict::Deny { retry_after: Duration::from_micros(self.hits[first] + window - now) },
             None => {
-                self.hits.push_back(now);
+                self.hits.push_back(at);
                 Verdict::Allow { count: self.hits.len() as u32 }
             }
         }

@@ -33,7 +33,7 @@ use memory::Memory;
 /// The most a request may lose to a counter store that doesn't answer.
 const STORE_TIMEOUT: Duration = Duration::from_millis(300);
 /// What a remembered denial takes in moka.
-const DENIAL_BYTES: u64 = 300;
+const DENIAL_BYTES: u64 = 400;
 
 /// Counters outside this process, shared by every replica.
 pub trait SharedCounters: Send + Sync {

@@ -31,8 +31,11 @@ impl Client {
         let peer = request.request().peer_addr().map(|peer| peer.ip());
         let (address, reason) = app.trust.client_ip(peer, lines);
         let network = Network::of(address, app.config.throttle.ipv6_prefix);
-        app.metrics.client_counted(reason.label());
-        app.watch.look(reason, app);
+        // A monitor asks directly, past the proxy; its requests say nothing of how people come in.
+        if request.path() != "/health" {
+            app.metrics.client_counted(reason.label());
+            app.watch.look(reason, app);
+        }
         Self { address, network, key: app.throttle.keys().network(network), reason }
     }
 }

@@ -46,14 +46,11 @@ async fn admit(request: &ServiceRequest, app: &App, client: Client) -> Result<()
         }
         same_origin(request.headers(), &app.config.base_url)?;
     }
-    if !is_counted(request) {
+    if !is_counted(request) || asks_for_a_link(request) {
         return Ok(());
     }
     if let Some(signed_in) = SignedIn::look_up(request.request(), app).await? {
         request.extensions_mut().insert(signed_in);
-        return Ok(());
-    }
-    if asks_for_a_link(request) {
         return Ok(());
     }
     app.throttle.anonymous(client.key).await.map_err(|refusal| Error::TooMany(refusal, Form::default()))

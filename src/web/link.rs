@@ -42,11 +42,12 @@ pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>
 
 fn confirm<'a>(app: &'a App, link: &Link, same_browser: bool, token: &LinkToken) -> ConfirmPage<'a> {
     let goes_to = link.return_to.as_deref().and_then(|wish| app.return_policy.parse(wish));
+    let own = app.config.base_url.host_str();
     ConfirmPage {
         layout: Layout::of(app),
         registering: link.purpose == Purpose::Register,
         email: link.email.clone(),
-        host: goes_to.and_then(|to| to.host().map(str::to_owned)),
+        host: goes_to.and_then(|to| to.host().filter(|host| Some(*host) != own).map(str::to_owned)),
         same_browser,
         action: format!("/users/log-in/{}", token.text()),
     }
@@ -66,10 +67,12 @@ pub async fn enter(
     // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
     let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    let previous = app.cookies.session_of(&request).map(|token| token.hash());
     let entry = Use {
         link: &token.hash(),
         browser: &browser.hash(),
         session: &session.hash(),
+        previous: previous.as_ref(),
         agent: &browser_kind(agent.unwrap_or_default()),
         now: app.clock.now(),
         session_lifetime: app.config.session_lifetime,

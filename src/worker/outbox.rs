@@ -51,8 +51,7 @@ pub async fn deliver_next(app: &App) -> Result<Option<Outcome>, StoreError> {
     let outcome = handle(app, &mail).await?;
     if !mark(app, &mail, outcome).await? {
         tracing::warn!(mail = mail.id, "the lease was lost to another worker; nothing marked");
-    }
-    if let Some(label) = outcome.label() {
+    } else if let Some(label) = outcome.label() {
         app.metrics.mail(label);
     }
     Ok(Some(outcome))
@@ -96,7 +95,7 @@ async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outc
     let until = now + app.config.link_lifetime.as_millis() as Millis;
     let link = NewLink { mail, to, purpose, hash: &hash, now, expires_at: until };
     if !app.store.mint_link(&link).await? {
-        tracing::info!(mail = mail.id, "an earlier copy arrived and its link was used; nothing more to send");
+        tracing::info!(mail = mail.id, "nothing to send: the lease was lost, or an earlier copy's link was used");
         return Ok(Outcome::Dropped);
     }
     let started = app.clock.monotonic();

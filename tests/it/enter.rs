@@ -234,3 +234,16 @@ async fn styles_are_kept_for_a_year_and_health_is_never_throttled() {
     assert_eq!(browser.get("/static/style.css").await.status, 404);
     assert_eq!(browser.get("/users/log-in").await.status, 429);
 }
+
+/// One browser is one device: signing in again ends the session it had.
+#[tokio::test]
+async fn signing_in_again_replaces_this_browsers_session() {
+    let app = TestApp::start().await;
+    let mut ada = app.account("ada@example.org").await;
+    let mut copy = ada.clone();
+    ada.ask("/users/log-in", "ada@example.org").await;
+    let link = app.link().await;
+    ada.post(&link, "").await.assert_found("/users/settings");
+    assert_eq!(app.rows("sessions").await, 1);
+    assert_eq!(copy.get("/users/settings").await.status, 302);
+}

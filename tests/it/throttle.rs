@@ -221,3 +221,17 @@ fn keys_are_digests_that_need_the_secret() {
     assert!(plain != one && one != two && one == secret("one").network(network));
     assert_eq!(plain.to_string().len(), 12);
 }
+
+#[tokio::test]
+async fn the_refusal_names_whole_seconds_rounded_up_and_holds_until_then() {
+    let app = TestApp::with().setting("THROTTLE_IP_BURST_LIMIT", "1").run().await;
+    app.browser().ask("/users/log-in", "a@x.example").await.assert_found("/users/check-email");
+    app.clock.advance(Duration::from_micros(1_999_500));
+    let refused = app.browser().ask("/users/log-in", "b@x.example").await;
+    assert_eq!(refused.header("retry-after"), Some("59"), "58.0005 s");
+    app.clock.advance(Duration::from_micros(58_000_499));
+    assert_eq!(app.browser().ask("/users/log-in", "b@x.example").await.header("retry-after"), Some("1"));
+    app.clock.advance(Duration::from_micros(1));
+    app.browser().ask("/users/log-in", "b@x.example").await.assert_found("/users/check-email");
+    app.work().await;
+}

@@ -93,8 +93,9 @@ async fn entering() {
     let link = app.link().await;
     assert_snapshot!("confirm", seen(&browser.get(&link).await));
     assert_snapshot!("confirm_other_browser", seen(&app.browser().get(&link).await));
-    browser.post(&link, "").await.assert_found("/course");
-    assert_snapshot!("settings_two_devices", seen(&browser.get("/users/settings").await));
+    let mut other = app.browser();
+    other.post(&link, "").await.assert_found("/course");
+    assert_snapshot!("settings_two_devices", seen(&other.get("/users/settings").await));
     assert_snapshot!("used", seen(&app.browser().get(&link).await));
     assert_snapshot!("unknown", seen(&app.browser().get("/users/log-in/abc").await));
     browser.ask("/users/log-in", "ada@example.org").await.assert_found("/users/check-email");

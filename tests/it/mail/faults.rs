@@ -98,7 +98,7 @@ async fn silence_costs_a_mail_its_time_out_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_copy_after_a_lost_acceptance_has_the_same_id_and_one_link_works() {
+async fn a_copy_after_a_lost_acceptance_has_the_same_id_and_either_link_works_once() {
     let (app, smtp) = one_waiting().await;
     smtp.next("END", Drop);
     assert_eq!(app.work().await, [Outcome::Later]);
@@ -106,8 +106,9 @@ async fn a_copy_after_a_lost_acceptance_has_the_same_id_and_one_link_works() {
     assert_eq!(app.work().await, [Outcome::Sent]);
     let [first, second] = <[_; 2]>::try_from(smtp.accepted()).unwrap();
     assert_eq!(header(&first, "Message-ID"), header(&second, "Message-ID"));
-    assert_eq!(app.browser().post(&first.link(), "").await.status, 410);
-    app.browser().post(&second.link(), "").await.assert_found("/users/settings");
+    // A mailbox that drops the second copy shows the first, so its link must work; and only one of them.
+    app.browser().post(&first.link(), "").await.assert_found("/users/settings");
+    assert_eq!(app.browser().post(&second.link(), "").await.status, 410);
 }
 
 #[tokio::test]
