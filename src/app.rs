@@ -16,6 +16,7 @@ use crate::throttle::{SharedCounters, Throttle};
 use crate::web::assets::{self, Assets};
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
+use crate::web::pages::PlainPages;
 use crate::web::{account, ask, guard as guards, health, link, mailbox};
 
 /// Everything a request or a worker may need. One for the whole process.
@@ -34,6 +35,7 @@ pub struct App {
     pub return_policy: ReturnPolicy,
     pub cookies: Cookies,
     pub assets: Assets,
+    pub plain_pages: PlainPages,
     pub headers: guards::Headers,
 }
 
@@ -68,6 +70,7 @@ impl App {
             return_policy: ReturnPolicy::new(config.base_url.clone(), config.return_hosts.clone()),
             cookies: Cookies::new(&config),
             assets: Assets::new(),
+            plain_pages: PlainPages::default(),
             headers: guards::Headers::new(&config),
             wake: Notify::new(),
             config,

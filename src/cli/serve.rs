@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::{App, Surroundings};
-use crate::config::Config;
+use crate::config::{Bind, Config};
 use crate::mail::Mailer;
 use crate::store::Store;
 use crate::telemetry;
@@ -57,7 +57,17 @@ fn greet(app: &App) {
         Mailer::Smtp(_) => "by SMTP".to_owned(),
         Mailer::Mailbox(_) => format!("in {}", app.url("/dev/mailbox")),
     };
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving {}; mails {mails}", app.url("/"));
+    let bind = &app.config.bind;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "serving {} on {bind}; mails {mails}", app.url("/"));
+    if let Bind::Tcp(address) = bind
+        && app.config.is_local()
+        && app.config.base_url.port_or_known_default() != Some(address.port())
+    {
+        tracing::warn!(
+            "links will start with {}, but this server listens on {bind}: set BASE_URL to match",
+            app.url("/")
+        );
+    }
     if !app.config.is_https() && !app.config.is_local() {
         tracing::warn!("BASE_URL is plain http: links and sessions can be read on the way; use https");
     }

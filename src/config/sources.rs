@@ -97,7 +97,9 @@ fn mistaken_for(name: &str, all_ours: bool) -> Option<String> {
     let nearest = SETTINGS.iter().map(|setting| setting.name).min_by_key(|ours| distance(&upper, ours))?;
     let far = distance(&upper, nearest);
     let first_word = upper.split('_').next().unwrap_or_default();
-    let begins_like_ours = upper.contains('_') && OURS.contains(&first_word);
+    let goes_on = |ours: &str| upper.strip_prefix(ours).is_some_and(|rest| rest.starts_with('_'));
+    let first = upper.contains('_') && OURS.contains(&first_word);
+    let begins_like_ours = first || SETTINGS.iter().any(|setting| goes_on(setting.name));
     let near = upper.len() >= 7 && far <= 2;
     let hint = if far <= upper.len() / 2 { format!("did you mean {nearest}?") } else { "see doorpost config".into() };
     (all_ours || begins_like_ours || near).then_some(hint)

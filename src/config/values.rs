@@ -18,6 +18,15 @@ pub enum Bind {
     Unix(PathBuf),
 }
 
+impl fmt::Display for Bind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// A text that never prints.
 #[derive(Clone)]
 pub struct Hidden(pub String);
@@ -124,7 +133,14 @@ pub fn word<const N: usize>(text: &str, words: [&str; N]) -> Result<usize, Strin
 
 /// A comma-separated list.
 pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(one).collect()
+    let (mut values, mut problems) = (Vec::new(), Vec::new());
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match one(item) {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(values) } else { Err(problems.join("; ")) }
 }
 
 pub fn hosts(text: &str) -> Result<Vec<HostPattern>, String> {

@@ -12,7 +12,7 @@ pub const MAX_BYTES: usize = 2048;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReturnTo(String);
 
-/// Which destinations are allowed: `BASE_URL`'s own and those of `RETURN_HOSTS`.
+/// Which destinations are allowed: paths of this host, and the hosts of `RETURN_HOSTS`.
 #[derive(Clone, Debug)]
 pub struct ReturnPolicy {
     base: Url,
@@ -51,10 +51,10 @@ impl ReturnPolicy {
             return None;
         }
         let url = Url::parse(input).ok()?;
-        let bare = url.username().is_empty() && url.password().is_none();
+        let bare = url.username().is_empty() && url.password().is_none() && url.port().is_none();
         let host = url.host_str()?;
-        let named = url.port().is_none() && self.hosts.iter().any(|pattern| pattern.matches(host));
-        (bare && (named || url.origin() == self.base.origin())).then(|| url.into())
+        let named = self.hosts.iter().any(|pattern| pattern.matches(host));
+        (bare && named && !url.path().starts_with("//")).then(|| url.into())
     }
 }
 

@@ -72,7 +72,8 @@ impl Smtp {
     /// A connection that is encrypted as `SMTP_URL` says, and logged in.
     async fn connect(&self) -> Result<AsyncSmtpConnection, SendError> {
         let tcp = stream::connect(&self.server.host, self.server.port);
-        let tcp = tcp.await.map_err(|e| later("connecting", e))?;
+        let place = || format!("connecting to {}:{}", self.server.host, self.server.port);
+        let tcp = tcp.await.map_err(|e| later(&place(), e))?;
         let stream: Box<dyn AsyncTokioStream> = match (&self.tls, self.server.tls) {
             (Some(tls), Tls::Implicit) => {
                 let encrypted = stream::encrypt(tcp, tls.clone()).await;

@@ -61,8 +61,8 @@ pub struct Use<'a> {
     pub link: &'a Hash,
     pub browser: &'a Hash,
     pub session: &'a Hash,
-    /// The session this browser had until now, whoever's it was: it ends.
-    pub previous: Option<&'a Hash>,
+    /// The sessions this browser had until now, whoever's they were: they end.
+    pub previous: &'a [Hash],
     pub agent: &'a str,
     pub now: Millis,
     pub session_lifetime: Duration,

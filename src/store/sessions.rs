@@ -25,7 +25,7 @@ fn seen_every(idle: Duration) -> Millis {
 
 /// Starts a session inside the transaction that used the link, in place of the browser's last one.
 pub(super) async fn start(connection: &mut AnyConnection, user: &User, entry: &Use<'_>) -> sqlx::Result<()> {
-    if let Some(previous) = entry.previous {
+    for previous in entry.previous {
         let end = sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(previous.as_str());
         end.execute(&mut *connection).await?;
     }
@@ -81,8 +81,8 @@ impl Store {
     }
 
     /// Ends one session on the server.
-    pub async fn end_session(&self, id: &str) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM sessions WHERE id = $1").bind(id).execute(&self.write).await?;
+    pub async fn end_session(&self, token: &Hash) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(token.as_str()).execute(&self.write).await?;
         Ok(())
     }
 

@@ -97,8 +97,8 @@ impl Metrics {
         r.register("build", "The running version", build);
     }
 
-    pub fn answered(&self, route: &str, status: u16, took: Duration) {
-        self.requests.get_or_create(&Request { route: route.to_owned(), status }).inc();
+    pub fn answered(&self, route: String, status: u16, took: Duration) {
+        self.requests.get_or_create(&Request { route, status }).inc();
         self.request_seconds.observe(took.as_secs_f64());
     }
 

@@ -1,6 +1,7 @@
 //! Logs and metrics, and what may never stand in them: a token, a code, a cookie, an address.
 
 mod metrics;
+mod timer;
 
 use std::io::IsTerminal;
 
@@ -17,7 +18,7 @@ pub use metrics::Metrics;
 /// Starts logging to standard output as `LOG_FORMAT` and `RUST_LOG` say.
 pub fn init(config: &Config) {
     let wanted = EnvFilter::new(&config.log_filter).and(filter_fn(may_be_shown));
-    let layer = tracing_subscriber::fmt::layer();
+    let layer = tracing_subscriber::fmt::layer().with_timer(timer::Timer::new());
     if config.log_json {
         tracing_subscriber::registry().with(layer.json().flatten_event(true).with_filter(wanted)).init();
     } else {

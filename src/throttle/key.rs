@@ -15,9 +15,27 @@ use crate::domain::email::Email;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key([u8; 16]);
 
+impl Key {
+    /// The 12 hex digits, without asking for memory: every request's log line has them.
+    pub fn short(&self) -> ShortKey {
+        let mut digits = [0; 12];
+        HEXLOWER.encode_mut(&self.0[..6], &mut digits);
+        ShortKey(digits)
+    }
+}
+
+/// The first 12 hex digits of a key.
+pub struct ShortKey([u8; 12]);
+
+impl ShortKey {
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("hex digits are ASCII")
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&HEXLOWER.encode(&self.0[..6]))
+        f.write_str(self.short().as_str())
     }
 }
 

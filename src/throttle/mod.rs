@@ -92,6 +92,19 @@ impl Throttle {
         &self.keys
     }
 
+    /// Whether a flooding network's refusal still holds: known from memory alone, before anything is
+    /// read of what it sent. Only the first counter's: a request that a later one refuses still spends
+    /// those before it.
+    pub fn still_refused(&self, (network, key): (Network, Key)) -> Result<(), Refusal> {
+        let (limit, _) = self.ip_limits(network);
+        let burst = Hit::new(Counter::IpBurst, key, Ceiling { limit, ..self.config.ip_burst });
+        let refused = self.denied(&burst, self.clock.monotonic());
+        refused.map_or(Ok(()), |refusal| {
+            self.metrics.decided(Counter::IpBurst.name(), "deny");
+            Err(refusal)
+        })
+    }
+
     /// A request for a link: burst, hourly, then the inbox if the address could be read.
     pub async fn ask(&self, client: (Network, Key), email: Option<&Email>) -> Result<(), Refusal> {
         let (network, key) = client;

@@ -44,8 +44,9 @@ pub async fn log_out(
     if let Some(SignedIn(session)) = signed_in {
         if everywhere {
             app.store.end_all_sessions(&session.user.id).await?;
-        } else {
-            app.store.end_session(&session.id).await?;
+        }
+        for token in app.cookies.sessions_of(&request) {
+            app.store.end_session(&token.hash()).await?;
         }
         tracing::info!(user = session.user.id, everywhere, "signed out");
     }

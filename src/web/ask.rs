@@ -50,6 +50,9 @@ fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Q
         let fields = json!({ "method": "POST", "fields": ["email", "return_to"], "return_to": form.return_to.as_ref().map(ReturnTo::as_str) });
         return HttpResponse::Ok().json(fields);
     }
+    if form.return_to.is_none() && query.logged_out.is_none() {
+        return app.plain_pages.of(app, shown_on);
+    }
     let notice = query.logged_out.is_some().then_some("You're logged out on this device.");
     super::pages::html(&AskPage { layout: Layout::of(app), form: &form, error: None, notice })
 }
@@ -83,6 +86,9 @@ async fn ask(
     app.watch.asked(client, app);
     let fields = Fields::parse(request, &body);
     let form = form_of(purpose, app, fields.as_ref().ok());
+    if let Err(refusal) = app.throttle.still_refused((client.network, client.key)) {
+        return Err(Error::TooMany(refusal, form));
+    }
     let wish = fields.and_then(|fields| Wish::read(purpose, app, &fields, &form));
     let email = wish.as_ref().ok().map(|wish| &wish.email);
     // Whatever was sent, it spends the network's counters; the inbox's only if all was well.
@@ -145,7 +151,12 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
     };
     app.store.enqueue(mail).await?;
     app.wake.notify_one();
-    tracing::info!(purpose = wish.purpose.text(), network = %client.key, %inbox, "asked");
+    tracing::info!(
+        purpose = wish.purpose.text(),
+        network = client.key.short().as_str(),
+        inbox = inbox.short().as_str(),
+        "asked"
+    );
     let mut answer = if wants_json(request) {
         HttpResponse::Accepted().json(json!({ "status": "check_email" }))
     } else {

@@ -14,6 +14,9 @@ use crate::store::outbox::Purpose;
 /// How long a browser is known again. The longest that browsers keep a cookie.
 const BROWSER_DAYS: i64 = 400;
 
+/// How many cookies of the session's name are looked at.
+const MOST_SESSIONS: usize = 4;
+
 /// Names and attributes, which follow from `BASE_URL` and `COOKIE_DOMAIN`.
 pub struct Cookies {
     session: String,
@@ -53,9 +56,12 @@ impl Cookies {
         }
     }
 
-    /// The session token a browser sent, if it looks like one.
-    pub fn session_of(&self, request: &HttpRequest) -> Option<SessionToken> {
-        SessionToken::parse(request.cookie(&self.session)?.value())
+    /// The session tokens a browser sent. More than one when another host tossed in a cookie of the same
+    /// name: the real one must be found, and ended at log-out, all the same.
+    pub fn sessions_of(&self, request: &HttpRequest) -> Vec<SessionToken> {
+        let Ok(cookies) = request.cookies() else { return Vec::new() };
+        let named = cookies.iter().filter(|cookie| cookie.name() == self.session);
+        named.filter_map(|cookie| SessionToken::parse(cookie.value())).take(MOST_SESSIONS).collect()
     }
 
     pub fn session(&self, token: &SessionToken) -> Cookie<'static> {

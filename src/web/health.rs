@@ -29,18 +29,17 @@ pub async fn method_not_allowed() -> Result<HttpResponse, Error> {
 /// whatever a stranger wrote.
 pub fn note(answer: &ServiceResponse, app: &App, client: Client, started: Micros) {
     let took = Duration::from_micros(app.clock.monotonic() - started);
-    let route = answer.request().match_pattern();
-    let route = route.as_deref().unwrap_or("-");
+    let route = answer.request().match_pattern().unwrap_or_else(|| "-".to_owned());
     let status = answer.status().as_u16();
-    app.metrics.answered(route, status, took);
     tracing::info!(
         method = known_method(answer.request().method()),
         route,
         status,
         micros = took.as_micros() as u64,
-        network = %client.key,
+        network = client.key.short().as_str(),
         "request"
     );
+    app.metrics.answered(route, status, took);
 }
 
 /// A method's name, if it is one of the usual: any other is a stranger's text.

@@ -10,7 +10,7 @@ use super::pages::{ConfirmPage, Layout, html};
 use super::{Shared, body, wants_json};
 use crate::app::App;
 use crate::domain::agent::browser_kind;
-use crate::domain::token::{BrowserSecret, LinkToken, SessionToken};
+use crate::domain::token::{BrowserSecret, Hash, LinkToken, SessionToken};
 use crate::error::Error;
 use crate::store::links::{DeadLink, Entry, Link, Use};
 use crate::store::outbox::Purpose;
@@ -42,12 +42,11 @@ pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>
 
 fn confirm<'a>(app: &'a App, link: &Link, same_browser: bool, token: &LinkToken) -> ConfirmPage<'a> {
     let goes_to = link.return_to.as_deref().and_then(|wish| app.return_policy.parse(wish));
-    let own = app.config.base_url.host_str();
     ConfirmPage {
         layout: Layout::of(app),
         registering: link.purpose == Purpose::Register,
         email: link.email.clone(),
-        host: goes_to.and_then(|to| to.host().filter(|host| Some(*host) != own).map(str::to_owned)),
+        host: goes_to.and_then(|to| to.host().map(str::to_owned)),
         same_browser,
         action: format!("/users/log-in/{}", token.text()),
     }
@@ -67,12 +66,12 @@ pub async fn enter(
     // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
     let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
-    let previous = app.cookies.session_of(&request).map(|token| token.hash());
+    let previous: Vec<Hash> = app.cookies.sessions_of(&request).iter().map(SessionToken::hash).collect();
     let entry = Use {
         link: &token.hash(),
         browser: &browser.hash(),
         session: &session.hash(),
-        previous: previous.as_ref(),
+        previous: &previous,
         agent: &browser_kind(agent.unwrap_or_default()),
         now: app.clock.now(),
         session_lifetime: app.config.session_lifetime,

@@ -1,15 +1,17 @@
 //! The mailbox in the browser, for whoever tries Doorpost out on their own machine.
 
-use actix_web::http::header::CONTENT_SECURITY_POLICY;
+use actix_web::http::header::{CONTENT_SECURITY_POLICY, HOST};
 use actix_web::web::{Path, Query};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Deserialize;
 use serde_json::json;
+use url::Url;
 
 use super::client::Client;
 use super::pages::{Layout, MailPage, MailboxPage, html};
 use super::{Shared, wants_json};
 use crate::app::App;
+use crate::config::values::is_loopback;
 use crate::error::Error;
 use crate::mail::{Mail, Mailbox, Mailer};
 
@@ -20,7 +22,7 @@ pub struct PartQuery {
 }
 
 pub async fn list_page(request: HttpRequest, app: Shared, client: Client) -> Result<HttpResponse, Error> {
-    let mails = mailbox(&app, client)?.list();
+    let mails = mailbox(&app, &request, client)?.list();
     if wants_json(&request) {
         return Ok(HttpResponse::Ok().json(mails.iter().map(describe).collect::<Vec<_>>()));
     }
@@ -34,7 +36,7 @@ pub async fn mail_page(
     id: Path<String>,
     query: Option<Query<PartQuery>>,
 ) -> Result<HttpResponse, Error> {
-    let mail = mailbox(&app, client)?.find(&id).ok_or(Error::NotFound)?;
+    let mail = mailbox(&app, &request, client)?.find(&id).ok_or(Error::NotFound)?;
     if wants_json(&request) {
         return Ok(HttpResponse::Ok().json(describe(&mail)));
     }
@@ -49,10 +51,13 @@ pub async fn mail_page(
     Ok(html(&MailPage { layout: Layout::of(&app), mail }))
 }
 
-/// Other people's links lie in it: only this machine may look, whatever `BIND` says.
-fn mailbox(app: &App, client: Client) -> Result<&Mailbox, Error> {
+/// Other people's links lie in it: only this machine may look, whatever `BIND` says, and under a name of
+/// this machine (DNS rebinding: another site's name may lead here too).
+fn mailbox<'a>(app: &'a App, request: &HttpRequest, client: Client) -> Result<&'a Mailbox, Error> {
+    let host = request.headers().get(HOST).and_then(|host| Url::parse(&format!("http://{}", host.to_str().ok()?)).ok());
+    let ours = client.address.is_loopback() && host.is_none_or(|host| is_loopback(&host));
     match &app.mailer {
-        Mailer::Mailbox(mailbox) if client.address.is_loopback() => Ok(mailbox),
+        Mailer::Mailbox(mailbox) if ours => Ok(mailbox),
         _ => Err(Error::NotFound),
     }
 }

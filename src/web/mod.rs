@@ -11,7 +11,7 @@ pub mod guard;
 pub mod health;
 pub mod link;
 pub mod mailbox;
-mod pages;
+pub mod pages;
 pub mod server;
 pub mod session;
 

@@ -1,6 +1,9 @@
 //! One struct a template.
 
+use std::sync::OnceLock;
+
 use actix_web::HttpResponse;
+use actix_web::web::Bytes;
 use askama::Template;
 
 use super::cookies::Asked;
@@ -41,6 +44,28 @@ pub struct AskPage<'a> {
     pub form: &'a Form,
     pub error: Option<&'a Problem>,
     pub notice: Option<&'a str>,
+}
+
+/// The two forms as most people first see them, which never change while the program runs: rendered
+/// once.
+#[derive(Default)]
+pub struct PlainPages {
+    log_in: OnceLock<Bytes>,
+    register: OnceLock<Bytes>,
+}
+
+impl PlainPages {
+    pub fn of(&self, app: &App, shown_on: ShownOn) -> HttpResponse {
+        let kept = if shown_on == ShownOn::Register { &self.register } else { &self.log_in };
+        if let Some(text) = kept.get() {
+            return HttpResponse::Ok().content_type(HTML).body(text.clone());
+        }
+        let form = Form { shown_on, ..Form::default() };
+        match (AskPage { layout: Layout::of(app), form: &form, error: None, notice: None }).render() {
+            Ok(text) => HttpResponse::Ok().content_type(HTML).body(kept.get_or_init(|| text.into()).clone()),
+            Err(error) => unrendered(&error),
+        }
+    }
 }
 
 impl AskPage<'_> {
@@ -171,13 +196,17 @@ pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse 
     }
 }
 
+const HTML: &str = "text/html; charset=utf-8";
+
 /// A page with status 200. A template that can't be rendered is a 500.
 pub fn html(page: &impl Template) -> HttpResponse {
     match page.render() {
-        Ok(text) => HttpResponse::Ok().content_type("text/html; charset=utf-8").body(text),
-        Err(error) => {
-            tracing::error!(%error, "a page can't be rendered");
-            HttpResponse::InternalServerError().finish()
-        }
+        Ok(text) => HttpResponse::Ok().content_type(HTML).body(text),
+        Err(error) => unrendered(&error),
     }
+}
+
+fn unrendered(error: &askama::Error) -> HttpResponse {
+    tracing::error!(%error, "a page can't be rendered");
+    HttpResponse::InternalServerError().finish()
 }

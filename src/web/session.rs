@@ -16,9 +16,13 @@ pub struct SignedIn(pub Session);
 impl SignedIn {
     /// The live session of the request's cookie. Without a cookie nothing is asked.
     pub async fn look_up(request: &HttpRequest, app: &App) -> Result<Option<Self>, Error> {
-        let Some(token) = app.cookies.session_of(request) else { return Ok(None) };
-        let session = app.store.session(&token.hash(), app.clock.now(), app.config.session_idle).await?;
-        Ok(session.map(Self))
+        for token in app.cookies.sessions_of(request) {
+            let session = app.store.session(&token.hash(), app.clock.now(), app.config.session_idle).await?;
+            if session.is_some() {
+                return Ok(session.map(Self));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -53,10 +53,19 @@ async fn mail(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
     while !*stopped.borrow() {
         // Wake, but still poll: the notification is armed before looking.
         let woken = app.wake.notified();
-        let pause = match deliver_next(&app).await {
-            Ok(Some(_)) => continue,
-            Ok(None) => POLL,
-            Err(error) => {
+        // In a task of its own: a mail that makes us panic must not end the worker with it.
+        let job = tokio::spawn({
+            let app = app.clone();
+            async move { deliver_next(&app).await }
+        });
+        let pause = match job.await {
+            Ok(Ok(Some(_))) => continue,
+            Ok(Ok(None)) => POLL,
+            Err(panic) => {
+                tracing::error!(%panic, "a mail could not be handled; it is tried again when its lease ends");
+                PAUSE
+            }
+            Ok(Err(error)) => {
                 tracing::error!(%error, "the queue of mails can't be read; trying again");
                 PAUSE
             }

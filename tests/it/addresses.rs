@@ -71,6 +71,8 @@ fn a_destination_is_sent_percent_encoded_and_wildcards_mean_hosts_below() {
     for outside in [
         "https://school.example/",
         "https://notschool.example/",
+        "https://auth.other.example/x",
+        "https://a.school.example//evil.example",
         "/%2f/evil.example",
         "/%2e%2e//evil.example",
         "/x%0d%0aSet-Cookie:a",

@@ -139,3 +139,27 @@ async fn attack_34_a_replayed_cookie_after_log_out() {
     assert!(!browser.cookies.contains_key("doorpost_session"));
     copy.get("/users/settings").await.assert_found("/users/log-in?return_to=%2Fusers%2Fsettings");
 }
+
+/// A sibling host may toss in a cookie of the session's name; the real one still counts, and ends.
+#[tokio::test]
+async fn attack_34_a_second_cookie_of_the_same_name_hides_nothing() {
+    let app = TestApp::start().await;
+    let mut ada = app.account("ada@example.org").await;
+    let pair = format!("{}; doorpost_session={}", "a".repeat(52), ada.cookies["doorpost_session"]);
+    let mut copy = ada.clone();
+    ada.cookies.insert("doorpost_session".into(), pair);
+    assert_eq!(ada.get("/users/settings").await.status, 200);
+    ada.post("/users/log-out", "").await.assert_found("/users/log-in?logged_out=1");
+    assert_eq!(copy.get("/users/settings").await.status, 302);
+}
+
+/// DNS rebinding: another site's name that leads to this machine shows nobody's links.
+#[tokio::test]
+async fn the_mailbox_is_for_this_machine_under_its_own_name() {
+    let app = TestApp::start().await;
+    let at = |host: &str| format!("GET /dev/mailbox HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    for (host, status) in [("localhost:8080", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("evil.example", 404)] {
+        assert_eq!(crate::support::http::send(app.address, at(host).as_bytes()).await.status, status, "{host}");
+    }
+    assert_eq!(app.browser_at("203.0.113.9").get("/dev/mailbox").await.status, 404);
+}
