@@ -25,9 +25,11 @@ pub fn run() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    telemetry::init(&config);
+    let log = telemetry::init(&config);
     let runtime = tokio::runtime::Runtime::new().expect("the system gives threads");
-    match runtime.block_on(serve(config)) {
+    let outcome = runtime.block_on(serve(config));
+    log.flush();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             super::print_problems(&[reason]);
@@ -73,6 +75,9 @@ fn greet(app: &App) {
     }
     if app.config.smtp.is_some() && app.config.mail_from.email.domain() == "localhost" {
         tracing::warn!("MAIL_FROM is at localhost, which other mail servers refuse; set it to an address of yours");
+    }
+    if let Some((limit, needed)) = app.config.throttle.too_high() {
+        tracing::warn!("a limit of {limit} is only counted up to with THROTTLE_MEMORY_MIB={needed} or more");
     }
     if app.config.throttle.key_secret.is_none() {
         tracing::debug!("THROTTLE_KEY_SECRET is unset: the counters' keys are plain digests");

@@ -68,14 +68,16 @@ impl ThrottleConfig {
                 problems.push(format!("THROTTLE_NETWORKS: {network} is smaller than THROTTLE_IPV6_PREFIX counts"));
             }
         }
-        // A log of that many instants must be a small part of the memory it lives in.
+    }
+
+    /// The highest limit and the memory to count up to it, if that is more than there is: a log of that
+    /// many instants must be a small part of the room it lives in, or it is forgotten too soon.
+    pub fn too_high(&self) -> Option<(u32, u64)> {
         let limits = [self.ip_burst.limit, self.ip_hourly.limit, self.email.limit];
         let limits = limits.into_iter().chain(self.anonymous.map(|ceiling| ceiling.limit));
-        let highest = limits.chain(self.networks.iter().flat_map(|(_, b, h)| [*b, *h])).max().unwrap_or(0);
-        let needed = u64::from(highest.next_power_of_two()) * 8 * 200 / (1024 * 1024);
-        if needed > self.memory_mib {
-            problems.push(format!("THROTTLE_MEMORY_MIB: a limit of {highest} needs at least {needed}"));
-        }
+        let highest = limits.chain(self.networks.iter().flat_map(|(_, burst, hourly)| [*burst, *hourly])).max()?;
+        let needed = u64::from(highest.next_power_of_two()) * 8 * 50 / (1024 * 1024);
+        (needed > self.memory_mib).then_some((highest, needed))
     }
 }
 
@@ -197,7 +199,7 @@ impl Reader {
 
     fn ceiling(&mut self, limit: &str, window: &str) -> Ceiling {
         let window = self.seconds(window);
-        Ceiling { limit: self.value(limit, values::number::<1, 100_000>) as u32, window }
+        Ceiling { limit: self.value(limit, values::number::<1, 1_000_000>) as u32, window }
     }
 
     /// From a second to a year.
@@ -229,7 +231,7 @@ fn network_ceilings(text: &str) -> Result<Vec<(IpNet, u32, u32)>, String> {
         let wrong = || format!("{item:?} is not like 198.51.100.0/24=60/600 (burst/hourly)");
         let (network, limits) = item.split_once('=').ok_or_else(wrong)?;
         let (burst, hourly) = limits.split_once('/').ok_or_else(wrong)?;
-        let limit = |text: &str| values::number::<1, 100_000>(text.trim()).map(|n| n as u32);
+        let limit = |text: &str| values::number::<1, 1_000_000>(text.trim()).map(|n| n as u32);
         Ok((values::network(network.trim())?, limit(burst)?, limit(hourly)?))
     })?;
     networks.sort_by_key(|(network, ..)| std::cmp::Reverse(network.prefix_len()));

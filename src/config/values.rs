@@ -114,7 +114,7 @@ pub fn number<const LOW: u64, const HIGH: u64>(text: &str) -> Result<u64, String
 }
 
 pub fn limit_or_off(text: &str) -> Result<Option<u64>, String> {
-    if text == "off" { Ok(None) } else { number::<1, 100_000>(text).map(Some) }
+    if text == "off" { Ok(None) } else { number::<1, 1_000_000>(text).map(Some) }
 }
 
 pub fn flag(text: &str) -> Result<bool, String> {

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod timer;
+mod writer;
 
 use std::io::IsTerminal;
 
@@ -14,17 +15,21 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
 pub use metrics::Metrics;
+pub use writer::Lines;
 
-/// Starts logging to standard output as `LOG_FORMAT` and `RUST_LOG` say.
-pub fn init(config: &Config) {
+/// Starts logging to standard output as `LOG_FORMAT` and `RUST_LOG` say. What is returned is to be
+/// flushed at the end.
+pub fn init(config: &Config) -> Lines {
+    let lines = Lines::start();
     let wanted = EnvFilter::new(&config.log_filter).and(filter_fn(may_be_shown));
-    let layer = tracing_subscriber::fmt::layer().with_timer(timer::Timer::new());
+    let layer = tracing_subscriber::fmt::layer().with_timer(timer::Timer::new()).with_writer(lines.clone());
     if config.log_json {
         tracing_subscriber::registry().with(layer.json().flatten_event(true).with_filter(wanted)).init();
     } else {
         let layer = layer.with_target(false).with_ansi(std::io::stdout().is_terminal());
         tracing_subscriber::registry().with(layer.with_filter(wanted)).init();
     }
+    lines
 }
 
 /// Other crates' lines below a warning may repeat what a client or a mail server wrote, tokens and
