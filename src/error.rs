@@ -108,18 +108,11 @@ impl Error {
         (title, sentence.to_owned())
     }
 
-    /// One line in the log for what the operator should know; the rest shows as its status only.
+    /// One line in the log for what the operator should know; a refusal stands on its request's line, and
+    /// the rest shows as its status only.
     pub fn log(&self) {
-        match self {
-            Self::Unavailable(cause) => tracing::error!(%cause, "a request could not be served"),
-            Self::TooMany(refusal, _) => {
-                tracing::info!(
-                    counter = refusal.counter.name(),
-                    retry_after = refusal.retry_after_seconds(),
-                    "refused"
-                );
-            }
-            _ => {}
+        if let Self::Unavailable(cause) = self {
+            tracing::error!(%cause, "a request could not be served");
         }
     }
 }

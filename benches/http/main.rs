@@ -17,7 +17,7 @@ use load::Scenario;
 use server::Server;
 
 const OFF: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "off")];
-const HIGH: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "100000"), ("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "1")];
+const HIGH: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "1000000"), ("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "1")];
 const OPEN: &[(&str, &str)] = &[
     ("THROTTLE_IP_BURST_LIMIT", "100000"),
     ("THROTTLE_IP_BURST_WINDOW_SECONDS", "1"),

@@ -1,6 +1,7 @@
 //! A small body, read whole: at most 8 KiB, within ten seconds.
 
 use std::collections::HashMap;
+use std::task::Poll;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
@@ -27,7 +28,12 @@ pub async fn read(mut payload: Payload) -> Result<Bytes, Error> {
         }
         Ok(body.freeze())
     };
-    tokio::time::timeout(PATIENCE, reading).await.unwrap_or(Err(Error::TooSlow))
+    let mut reading = std::pin::pin!(reading);
+    // Most bodies arrive with their head and need no timer.
+    match std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await {
+        Poll::Ready(body) => body,
+        Poll::Pending => tokio::time::timeout(PATIENCE, reading).await.unwrap_or(Err(Error::TooSlow)),
+    }
 }
 
 async fn next_chunk(payload: &mut Payload) -> Option<Result<Bytes, actix_web::error::PayloadError>> {

@@ -29,6 +29,7 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
     }
     if let Error::TooMany(refusal, _) = error {
         response.headers_mut().insert(RETRY_AFTER, refusal.retry_after_seconds().into());
+        response.extensions_mut().insert(*refusal);
     }
     if let Error::MethodNotAllowed = error {
         let allowed = allowed_methods(request.match_pattern().as_deref());

@@ -11,6 +11,7 @@ use super::client::Client;
 use crate::app::App;
 use crate::clock::Micros;
 use crate::error::Error;
+use crate::throttle::Refusal;
 
 /// Never throttled.
 pub async fn health() -> impl Responder {
@@ -31,14 +32,17 @@ pub fn note(answer: &ServiceResponse, app: &App, client: Client, started: Micros
     let took = Duration::from_micros(app.clock.monotonic() - started);
     let route = answer.request().match_pattern().unwrap_or_else(|| "-".to_owned());
     let status = answer.status().as_u16();
-    tracing::info!(
-        method = known_method(answer.request().method()),
-        route,
-        status,
-        micros = took.as_micros() as u64,
-        network = client.key.short().as_str(),
-        "request"
-    );
+    let method = known_method(answer.request().method());
+    let (micros, network) = (took.as_micros() as u64, client.key.short());
+    let network = network.as_str();
+    match answer.response().extensions().get::<Refusal>() {
+        // The one line of a refused request: a flood is written down once a request and not twice.
+        Some(refusal) => {
+            let (counter, retry_after) = (refusal.counter.name(), refusal.retry_after_seconds());
+            tracing::info!(method, route, status, micros, network, counter, retry_after, "refused");
+        }
+        None => tracing::info!(method, route, status, micros, network, "request"),
+    }
     app.metrics.answered(route, status, took);
 }
 
