@@ -1,5 +1,6 @@
 //! Logs and metrics, and what may never stand in them: a token, a code, a cookie, an address.
 
+mod fields;
 mod metrics;
 mod timer;
 mod writer;
@@ -26,7 +27,7 @@ pub fn init(config: &Config) -> Lines {
     if config.log_json {
         tracing_subscriber::registry().with(layer.json().flatten_event(true).with_filter(wanted)).init();
     } else {
-        let layer = layer.with_target(false).with_ansi(std::io::stdout().is_terminal());
+        let layer = layer.fmt_fields(fields::Fields).with_target(false).with_ansi(std::io::stdout().is_terminal());
         tracing_subscriber::registry().with(layer.with_filter(wanted)).init();
     }
     lines

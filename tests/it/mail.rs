@@ -104,8 +104,9 @@ async fn text_comes_first_and_the_bare_link_stands_unbroken_on_its_own_line() {
     }
 }
 
+/// Nothing that a visitor sends but the address reaches the mail, so there is nothing to smuggle with.
 #[tokio::test]
-async fn nothing_a_visitor_sends_but_the_address_reaches_the_mail() {
+async fn attack_09_smtp_smuggling() {
     let (app, smtp) = start().await;
     let mut smuggler = app.browser().header("User-Agent", r"Firefox/1 \r\n.\r\nMAIL FROM:<eve@evil.example>");
     for dot in ["%0D%0A.%0D%0A", "%0A.%0A", "%0D.%0D", "%0A.%0D%0A"] {
