@@ -22,7 +22,9 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
     } else if let Error::Unauthenticated = error {
         to_log_in(request.uri().path_and_query().map_or("/", |path| path.as_str()))
     } else {
-        pages::of_error(app, error, app.cookies.asked_of(request, &app.return_policy))
+        let dead_link = matches!(error, Error::Link(_));
+        let asked = dead_link.then(|| app.cookies.asked_of(request, &app.return_policy)).flatten();
+        pages::of_error(app, error, asked)
     };
     if response.status() == StatusCode::OK {
         *response.status_mut() = error.status_code();
