@@ -154,7 +154,7 @@ impl ResponseError for Error {
         }
     }
 
-    /// The bare status: `web::guard` writes the page or the JSON, which need the request.
+    /// The bare status: `web::errors` writes the page or the JSON, which need the request.
     fn error_response(&self) -> HttpResponse {
         HttpResponse::new(self.status_code())
     }

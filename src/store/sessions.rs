@@ -14,7 +14,6 @@ use crate::domain::token::Hash;
 /// A live session and whose it is.
 #[derive(Clone, Debug)]
 pub struct Session {
-    pub id: String,
     pub user: User,
 }
 
@@ -66,7 +65,7 @@ impl Store {
             // The session lives on all the same; it only looks idle for longer.
             tracing::warn!(%error, "a visit could not be noted");
         }
-        Ok(Some(Session { id, user: User { id: user_id, email } }))
+        Ok(Some(Session { user: User { id: user_id, email } }))
     }
 
     /// Of parallel visits that all found `seen_at`, one writes.

@@ -17,7 +17,7 @@ use super::{Counter, Hit};
 use crate::clock::Micros;
 
 /// What an entry takes besides its instants: moka's own node and queues, the Arc, the mutex and the
-/// log's header. Measured over a million keys; `docs/measurements.md` says how.
+/// log's header. `docs/measurements.md` has the run that shows what it comes to.
 const ENTRY_BYTES: usize = 400;
 
 type SharedLog = Arc<Mutex<HitLog>>;
@@ -37,7 +37,7 @@ struct Rooms {
 pub struct Poisoned;
 
 impl Memory {
-    /// Counters that together stay under `bytes`. `windows` are the longest each counter looks back.
+    /// Counters that together stay under `bytes`. `window` is how far each counter looks back.
     pub fn new(bytes: u64, window: impl Fn(Counter) -> Duration) -> Self {
         // Rooms of their own, so that keys of networks can't push out keys of inboxes.
         let rooms = Counter::ALL.map(|counter| {

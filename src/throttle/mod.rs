@@ -21,7 +21,7 @@ use moka::sync::Cache;
 
 use crate::client_ip::Network;
 use crate::clock::{Clock, Micros};
-use crate::config::{Ceiling, ThrottleConfig};
+use crate::config::ThrottleConfig;
 use crate::domain::email::Email;
 use crate::telemetry::Metrics;
 use breaker::Breaker;
@@ -95,29 +95,24 @@ impl Throttle {
     /// Whether a flooding network's refusal still holds: known from memory alone, before anything is
     /// read of what it sent. Only the first counter's: a request that a later one refuses still spends
     /// those before it.
-    pub fn still_refused(&self, (network, key): (Network, Key)) -> Result<(), Refusal> {
-        let (limit, _) = self.ip_limits(network);
-        let burst = Hit::new(Counter::IpBurst, key, Ceiling { limit, ..self.config.ip_burst });
+    pub fn still_refused(&self, client: (Network, Key)) -> Result<(), Refusal> {
+        let [burst, _] = self.ip_hits(client);
         let refused = self.denied(&burst, self.clock.monotonic());
         refused.map_or(Ok(()), |refusal| {
-            self.metrics.decided(Counter::IpBurst.name(), "deny");
+            self.metrics.decided(burst.counter.name(), "deny");
             Err(refusal)
         })
     }
 
     /// A request for a link: burst, hourly, then the inbox if the address could be read.
     pub async fn ask(&self, client: (Network, Key), email: Option<&Email>) -> Result<(), Refusal> {
-        let (network, key) = client;
-        let (burst, hourly) = self.ip_limits(network);
-        let config = &self.config;
-        let ip_burst = Hit::new(Counter::IpBurst, key, Ceiling { limit: burst, ..config.ip_burst });
-        let ip_hourly = Hit::new(Counter::IpHourly, key, Ceiling { limit: hourly, ..config.ip_hourly });
+        let [burst, hourly] = self.ip_hits(client);
         match email {
             // Junk is still abuse: it spends the network's counters.
-            None => self.settle(&[ip_burst, ip_hourly]).await,
+            None => self.settle(&[burst, hourly]).await,
             Some(email) => {
-                let inbox = Hit::new(Counter::Email, self.keys.inbox(email), config.email);
-                self.settle(&[ip_burst, ip_hourly, inbox]).await
+                let inbox = Hit::new(Counter::Email, self.keys.inbox(email), self.config.email);
+                self.settle(&[burst, hourly, inbox]).await
             }
         }
     }
@@ -130,10 +125,15 @@ impl Throttle {
         }
     }
 
-    /// The limits of this network, the most specific setting first.
-    fn ip_limits(&self, network: Network) -> (u32, u32) {
+    /// Burst and hourly of this network, whose own limits, the most specific first, come before the
+    /// common ones.
+    fn ip_hits(&self, (network, key): (Network, Key)) -> [Hit; 2] {
+        let (mut burst, mut hourly) = (self.config.ip_burst, self.config.ip_hourly);
         let own = self.config.networks.iter().find(|(net, ..)| net.contains(&network.address()));
-        own.map_or((self.config.ip_burst.limit, self.config.ip_hourly.limit), |(_, b, h)| (*b, *h))
+        if let Some((_, own_burst, own_hourly)) = own {
+            (burst.limit, hourly.limit) = (*own_burst, *own_hourly);
+        }
+        [Hit::new(Counter::IpBurst, key, burst), Hit::new(Counter::IpHourly, key, hourly)]
     }
 
     async fn settle(&self, hits: &[Hit]) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use super::body::{self, Fields};
 use super::link::HOME;
 use super::pages::{Layout, SettingsPage, html};
 use super::session::SignedIn;
-use super::{Shared, wants_json};
+use super::{Shared, cookies, wants_json};
 use crate::error::Error;
 
 /// `/`: to the account page when signed in, else to the log-in page.
@@ -55,6 +55,6 @@ pub async fn log_out(
     } else {
         HttpResponse::Found().insert_header((LOCATION, "/users/log-in?logged_out=1")).finish()
     };
-    answer.add_cookie(&app.cookies.no_session()).expect("our cookies are sound headers");
+    cookies::set(&mut answer, &app.cookies.no_session());
     Ok(answer)
 }

@@ -1,7 +1,7 @@
 //! Asking for a link, to log in or to register. The straight way: address, counters, one row, answer.
 //! Nothing here looks an account up, so there is nothing to leak.
 
-use actix_web::http::header::{LOCATION, USER_AGENT};
+use actix_web::http::header::LOCATION;
 use actix_web::web::{Payload, Query};
 use actix_web::{HttpRequest, HttpResponse, Responder};
 use serde::Deserialize;
@@ -9,12 +9,11 @@ use serde_json::json;
 
 use super::body::{self, Fields};
 use super::client::Client;
-use super::cookies::Asked;
+use super::cookies::{self, Asked};
 use super::pages::{AskPage, CheckEmailPage, Layout};
-use super::{Shared, wants_json};
+use super::{Shared, agent_of, wants_json};
 use crate::app::App;
 use crate::clock::Millis;
-use crate::domain::agent::browser_kind;
 use crate::domain::email::Email;
 use crate::domain::return_to::ReturnTo;
 use crate::error::{Error, Form, ShownOn};
@@ -47,8 +46,9 @@ fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Q
     let return_to = query.return_to.and_then(|wish| app.return_policy.parse(&wish));
     let form = Form { typed: String::new(), return_to, shown_on };
     if wants_json(request) {
-        let fields = json!({ "method": "POST", "fields": ["email", "return_to"], "return_to": form.return_to.as_ref().map(ReturnTo::as_str) });
-        return HttpResponse::Ok().json(fields);
+        let return_to = form.return_to.as_ref().map(ReturnTo::as_str);
+        let fields = ["email", "return_to"];
+        return HttpResponse::Ok().json(json!({ "method": "POST", "fields": fields, "return_to": return_to }));
     }
     if form.return_to.is_none() && query.logged_out.is_none() {
         return app.plain_pages.of(app, shown_on);
@@ -137,14 +137,13 @@ impl Wish {
 /// One row, the same for a known and an unknown address, durable before the answer.
 async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -> Result<HttpResponse, Error> {
     let (secret, new_browser) = app.cookies.browser_of(request, app);
-    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     let now = app.clock.now();
     let inbox = app.throttle.keys().inbox(&wish.email);
     let mail = NewMail {
         purpose: wish.purpose,
         email: wish.email,
         browser: secret.hash(),
-        agent: browser_kind(agent.unwrap_or_default()),
+        agent: agent_of(request),
         return_to: wish.return_to.clone(),
         asked_at: now,
         deadline_at: now + app.config.link_lifetime.as_millis() as Millis,
@@ -164,7 +163,7 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
     };
     let asked = app.cookies.asked(&Asked { purpose: wish.purpose, typed: wish.typed, return_to: wish.return_to });
     for cookie in new_browser.into_iter().chain([asked]) {
-        answer.add_cookie(&cookie).expect("our cookies are sound headers");
+        cookies::set(&mut answer, &cookie);
     }
     Ok(answer)
 }

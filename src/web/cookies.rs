@@ -1,7 +1,7 @@
 //! The three cookies: the session, which browser this is, and what it last asked for.
 
-use actix_web::HttpRequest;
 use actix_web::cookie::{Cookie, SameSite, time::Duration};
+use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64URL_NOPAD;
 
 use crate::app::App;
@@ -124,6 +124,11 @@ impl Cookies {
         }
         cookie
     }
+}
+
+/// Adds a cookie of ours to an answer.
+pub fn set(answer: &mut HttpResponse, cookie: &Cookie<'static>) {
+    answer.add_cookie(cookie).expect("our cookies are sound headers");
 }
 
 fn decoded(coded: &str) -> Option<String> {

@@ -1,15 +1,14 @@
 //! The link of the mail: a page that only shows, and a button that enters.
 
 use actix_web::cookie::Cookie;
-use actix_web::http::header::{LOCATION, USER_AGENT};
+use actix_web::http::header::LOCATION;
 use actix_web::web::{Path, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
 use super::pages::{ConfirmPage, Layout, html};
-use super::{Shared, body, wants_json};
+use super::{Shared, agent_of, body, cookies, wants_json};
 use crate::app::App;
-use crate::domain::agent::browser_kind;
 use crate::domain::token::{BrowserSecret, Hash, LinkToken, SessionToken};
 use crate::error::Error;
 use crate::store::links::{DeadLink, Entry, Link, Use};
@@ -36,7 +35,9 @@ pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>
     } else {
         html(&confirm(&app, &link, same_browser, &token))
     };
-    set(&mut answer, new_browser);
+    if let Some(cookie) = new_browser {
+        cookies::set(&mut answer, &cookie);
+    }
     Ok(answer)
 }
 
@@ -65,14 +66,13 @@ pub async fn enter(
     let (browser, new_browser) = app.cookies.browser_of(&request, &app);
     // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
-    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
     let previous: Vec<Hash> = app.cookies.sessions_of(&request).iter().map(SessionToken::hash).collect();
     let entry = Use {
         link: &token.hash(),
         browser: &browser.hash(),
         session: &session.hash(),
         previous: &previous,
-        agent: &browser_kind(agent.unwrap_or_default()),
+        agent: &agent_of(&request),
         now: app.clock.now(),
         session_lifetime: app.config.session_lifetime,
     };
@@ -115,13 +115,8 @@ fn go_on(
     } else {
         HttpResponse::Found().insert_header((LOCATION, location)).finish()
     };
-    set(&mut answer, session.map(|token| app.cookies.session(token)));
-    set(&mut answer, new_browser);
-    answer
-}
-
-fn set(answer: &mut HttpResponse, cookie: Option<Cookie<'static>>) {
-    if let Some(cookie) = cookie {
-        answer.add_cookie(&cookie).expect("our cookies are sound headers");
+    for cookie in session.map(|token| app.cookies.session(token)).into_iter().chain(new_browser) {
+        cookies::set(&mut answer, &cookie);
     }
+    answer
 }

@@ -16,13 +16,20 @@ pub mod server;
 pub mod session;
 
 use actix_web::HttpRequest;
-use actix_web::http::header::ACCEPT;
+use actix_web::http::header::{ACCEPT, USER_AGENT};
 use actix_web::web::Data;
 
 use crate::app::App;
+use crate::domain::agent::browser_kind;
 
 /// The one [`App`], as handlers take it.
 pub type Shared = Data<App>;
+
+/// Which kind of browser a request comes from, in fixed words.
+fn agent_of(request: &HttpRequest) -> String {
+    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    browser_kind(agent.unwrap_or_default())
+}
 
 /// Whether a request wants JSON rather than pages: its `Accept` ranks `application/json` above
 /// `text/html`, a type named in full above a wildcard, and the first of two equals.

@@ -106,8 +106,8 @@ async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outc
             tracing::info!(mail = mail.id, purpose = mail.purpose.text(), "mail sent");
             Outcome::Sent
         }
-        Err(SendError::Refused(_)) => {
-            tracing::warn!(mail = mail.id, reason = %sent.unwrap_err(), "mail refused by the mail server for good");
+        Err(refusal @ SendError::Refused(_)) => {
+            tracing::warn!(mail = mail.id, reason = %refusal, "mail refused by the mail server for good");
             Outcome::Failed
         }
         Err(error) => {
