@@ -16,7 +16,7 @@ use crate::throttle::{SharedCounters, Throttle};
 use crate::web::assets::{self, Assets};
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
-use crate::web::pages::PlainPages;
+use crate::web::plain::PlainPages;
 use crate::web::{account, ask, guard as guards, health, link, mailbox};
 
 /// Everything a request or a worker may need. One for the whole process.
@@ -66,7 +66,7 @@ impl App {
         };
         Ok(Self {
             trust: Trust::new(&config),
-            watch: Watch::default(),
+            watch: Watch::new(&metrics),
             return_policy: ReturnPolicy::new(config.base_url.clone(), config.return_hosts.clone()),
             cookies: Cookies::new(&config),
             assets: Assets::new(),

@@ -31,6 +31,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    pub const ALL: [Self; 7] = [
+        Self::Forwarded,
+        Self::Peer,
+        Self::UntrustedPeer,
+        Self::Missing,
+        Self::TooFew,
+        Self::Unparsable,
+        Self::IsProxy,
+    ];
+
     pub fn label(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",

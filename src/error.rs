@@ -40,6 +40,13 @@ pub struct Form {
     pub shown_on: ShownOn,
 }
 
+impl Form {
+    /// Nothing in it but whose form it is.
+    pub fn is_plain(&self) -> bool {
+        self.shown_on != ShownOn::Alone && self.typed.is_empty() && self.return_to.is_none()
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShownOn {
     LogIn,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
+pub use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -102,16 +102,18 @@ impl Metrics {
         self.request_seconds.observe(took.as_secs_f64());
     }
 
-    pub fn decided(&self, counter: &'static str, decision: &'static str) {
-        self.decisions.get_or_create(&Decision { counter, decision }).inc();
+    /// Where one counter's decisions of one kind are counted. Kept by whoever counts for each request.
+    pub fn decisions(&self, counter: &'static str, decision: &'static str) -> Counter {
+        self.decisions.get_or_create_owned(&Decision { counter, decision })
     }
 
     pub fn store_failed(&self, store: &'static str) {
         self.store_failures.get_or_create(&Store { store }).inc();
     }
 
-    pub fn client_counted(&self, reason: &'static str) {
-        self.client_ip.get_or_create(&Reason { reason }).inc();
+    /// Where requests counted as their address for one reason are counted.
+    pub fn clients(&self, reason: &'static str) -> Counter {
+        self.client_ip.get_or_create_owned(&Reason { reason })
     }
 
     pub fn mail(&self, outcome: &'static str) {

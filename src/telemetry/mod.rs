@@ -1,7 +1,7 @@
 //! Logs and metrics, and what may never stand in them: a token, a code, a cookie, an address.
 
-mod fields;
 mod metrics;
+mod text;
 mod timer;
 mod writer;
 
@@ -9,27 +9,28 @@ use std::io::IsTerminal;
 
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
-pub use metrics::Metrics;
+pub use metrics::{Counter, Metrics};
 pub use writer::Lines;
 
 /// Starts logging to standard output as `LOG_FORMAT` and `RUST_LOG` say. What is returned is to be
 /// flushed at the end.
 pub fn init(config: &Config) -> Lines {
     let lines = Lines::start();
-    let wanted = EnvFilter::new(&config.log_filter).and(filter_fn(may_be_shown));
-    let layer = tracing_subscriber::fmt::layer().with_timer(timer::Timer::new()).with_writer(lines.clone());
-    if config.log_json {
-        tracing_subscriber::registry().with(layer.json().flatten_event(true).with_filter(wanted)).init();
+    // One of the two.
+    let (text, json) = if config.log_json {
+        let json = tracing_subscriber::fmt::layer().json().flatten_event(true);
+        (None, Some(json.with_timer(timer::Timer::new()).with_writer(lines.clone())))
     } else {
-        let layer = layer.fmt_fields(fields::Fields).with_target(false).with_ansi(std::io::stdout().is_terminal());
-        tracing_subscriber::registry().with(layer.with_filter(wanted)).init();
-    }
+        (Some(text::Text::new(lines.clone(), std::io::stdout().is_terminal())), None)
+    };
+    let wanted = EnvFilter::new(&config.log_filter);
+    tracing_subscriber::registry().with(text).with(json).with(filter_fn(may_be_shown)).with(wanted).init();
     lines
 }
 

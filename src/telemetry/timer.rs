@@ -22,10 +22,9 @@ impl Timer {
     pub fn new() -> Self {
         Self(Clock::system())
     }
-}
 
-impl FormatTime for Timer {
-    fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
+    /// Appends the time of this moment.
+    pub fn write(&self, line: &mut impl fmt::Write) -> fmt::Result {
         let now = self.0.now();
         let (second, millis) = (now.div_euclid(1000), now.rem_euclid(1000));
         SECOND.with_borrow_mut(|kept| {
@@ -34,6 +33,12 @@ impl FormatTime for Timer {
             }
             write!(line, "{}.{millis:03}Z", kept.1)
         })
+    }
+}
+
+impl FormatTime for Timer {
+    fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
+        self.write(line)
     }
 }
 

@@ -36,7 +36,8 @@ impl Lines {
         self.add(&[], true);
     }
 
-    fn add(&self, line: &[u8], now: bool) {
+    /// Adds whole lines, to be written out at once if `now`.
+    pub fn add(&self, line: &[u8], now: bool) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.extend_from_slice(line);
         if (now || waiting.len() > FULL) && !waiting.is_empty() {

@@ -23,7 +23,7 @@ use crate::client_ip::Network;
 use crate::clock::{Clock, Micros};
 use crate::config::ThrottleConfig;
 use crate::domain::email::Email;
-use crate::telemetry::Metrics;
+use crate::telemetry::{self, Metrics};
 use breaker::Breaker;
 pub use counter::{Counter, Hit, Refusal};
 pub use key::{Key, Keys};
@@ -47,12 +47,19 @@ pub trait SharedCounters: Send + Sync {
 pub type StoreAnswer<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<Verdict>, Box<dyn fmt::Display + Send>>> + Send + 'a>>;
 
+/// How often a counter allowed and refused.
+struct Decided {
+    allow: telemetry::Counter,
+    deny: telemetry::Counter,
+}
+
 /// Who may ask for what, and when again.
 pub struct Throttle {
     config: ThrottleConfig,
     keys: Keys,
     clock: Clock,
     metrics: Arc<Metrics>,
+    decided: [Decided; Counter::ALL.len()],
     memory: Memory,
     shared: Option<Arc<dyn SharedCounters>>,
     breaker: Breaker,
@@ -81,6 +88,10 @@ impl Throttle {
             memory: Memory::new(bytes, longest),
             config: config.clone(),
             clock,
+            decided: Counter::ALL.map(|counter| Decided {
+                allow: metrics.decisions(counter.name(), "allow"),
+                deny: metrics.decisions(counter.name(), "deny"),
+            }),
             metrics,
             shared,
             breaker: Breaker::default(),
@@ -99,7 +110,7 @@ impl Throttle {
         let [burst, _] = self.ip_hits(client);
         let refused = self.denied(&burst, self.clock.monotonic());
         refused.map_or(Ok(()), |refusal| {
-            self.metrics.decided(burst.counter.name(), "deny");
+            self.decided[burst.counter as usize].deny.inc();
             Err(refusal)
         })
     }
@@ -207,10 +218,10 @@ impl Throttle {
     fn record(&self, open: &[Hit], verdict: &Result<(), Refusal>) {
         let refused = verdict.as_ref().err().map(|refusal| refusal.counter);
         for hit in open.iter().take_while(|hit| Some(hit.counter) != refused) {
-            self.metrics.decided(hit.counter.name(), "allow");
+            self.decided[hit.counter as usize].allow.inc();
         }
         if let Some(counter) = refused {
-            self.metrics.decided(counter.name(), "deny");
+            self.decided[counter as usize].deny.inc();
         }
     }
 }

@@ -57,15 +57,19 @@ impl Fields {
         let encoded = request.headers().get(CONTENT_ENCODING).is_some_and(|kind| kind != "identity");
         let mut kinds = request.headers().get_all(CONTENT_TYPE);
         let kind = kinds.next().and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let is = |known: &str| kind.eq_ignore_ascii_case(known);
         if encoded || kinds.next().is_some() {
             return Err(Error::UnsupportedMediaType);
         }
-        match kind.as_str() {
-            "application/x-www-form-urlencoded" => Ok(Self::form(body)),
-            "application/json" => Ok(Self::json(body)),
-            "" if body.is_empty() => Ok(Self::default()),
-            _ => Err(Error::UnsupportedMediaType),
+        if is("application/x-www-form-urlencoded") {
+            Ok(Self::form(body))
+        } else if is("application/json") {
+            Ok(Self::json(body))
+        } else if kind.is_empty() && body.is_empty() {
+            Ok(Self::default())
+        } else {
+            Err(Error::UnsupportedMediaType)
         }
     }
 
@@ -79,7 +83,7 @@ impl Fields {
         let mut fields = Self::default();
         for (name, value) in form_urlencoded::parse(body) {
             // Invalid UTF-8 was replaced: not what was sent, so it doesn't count as a value.
-            let whole = !value.contains(char::REPLACEMENT_CHARACTER);
+            let whole = value.is_ascii() || !value.contains(char::REPLACEMENT_CHARACTER);
             fields.add(&name, whole.then(|| value.into_owned()));
         }
         fields

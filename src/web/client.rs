@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::client_ip::{Network, Reason};
 use crate::clock::Micros;
 use crate::error::Error;
+use crate::telemetry::{Counter, Metrics};
 use crate::throttle::Key;
 
 /// The address a request is counted as, worked out once by the guard.
@@ -33,7 +34,6 @@ impl Client {
         let network = Network::of(address, app.config.throttle.ipv6_prefix);
         // A monitor asks directly, past the proxy; its requests say nothing of how people come in.
         if request.path() != "/health" {
-            app.metrics.client_counted(reason.label());
             app.watch.look(reason, app);
         }
         Self { address, network, key: app.throttle.keys().network(network), reason }
@@ -51,10 +51,12 @@ impl FromRequest for Client {
 }
 
 /// Sees to it that a wrong proxy setting never fails silently.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Watch {
+    /// How many requests had each reason.
+    counted: [Counter; Reason::ALL.len()],
     /// When each reason may be warned of again.
-    quiet_until: [AtomicU64; 7],
+    quiet_until: [AtomicU64; Reason::ALL.len()],
     /// Requests for a link in a row that were counted as a proxy's own address.
     as_proxy: AtomicU32,
 }
@@ -65,7 +67,13 @@ const QUIET: Micros = 60_000_000;
 const SUSPICIOUS: u32 = 20;
 
 impl Watch {
+    pub fn new(metrics: &Metrics) -> Self {
+        let counted = Reason::ALL.map(|reason| metrics.clients(reason.label()));
+        Self { counted, quiet_until: Default::default(), as_proxy: AtomicU32::default() }
+    }
+
     fn look(&self, reason: Reason, app: &App) {
+        self.counted[reason as usize].inc();
         // With a loopback BASE_URL there is no proxy to speak of: a person is trying it out.
         let trying_out = reason == Reason::Missing && app.config.is_local();
         let Some(advice) = reason.advice().filter(|_| !trying_out) else { return };

@@ -113,17 +113,16 @@ impl Headers {
     }
 
     /// Click-jacking, MIME sniffing, script injection, a page kept by a shared computer. A handler
-    /// that set one of them keeps its own.
+    /// that set a policy or how long to keep its answer is left its own.
     fn dress(&self, headers: &mut HeaderMap) {
-        let mut unless_set = |name: HeaderName, value: HeaderValue| {
-            if !headers.contains_key(&name) {
-                headers.insert(name, value);
-            }
-        };
-        unless_set(CONTENT_SECURITY_POLICY, self.policy.clone());
-        unless_set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if !headers.contains_key(CONTENT_SECURITY_POLICY) {
+            headers.insert(CONTENT_SECURITY_POLICY, self.policy.clone());
+        }
+        if !headers.contains_key(CACHE_CONTROL) {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         // Not no-referrer: that makes form posts send `Origin: null`.
-        unless_set(REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
-        unless_set(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
     }
 }

@@ -12,6 +12,7 @@ pub mod health;
 pub mod link;
 pub mod mailbox;
 pub mod pages;
+pub mod plain;
 pub mod server;
 pub mod session;
 

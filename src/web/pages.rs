@@ -1,9 +1,8 @@
 //! One struct a template.
 
-use std::sync::OnceLock;
-
 use actix_web::HttpResponse;
-use actix_web::web::Bytes;
+use actix_web::body::MessageBody;
+use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use askama::Template;
 
 use super::cookies::Asked;
@@ -44,28 +43,6 @@ pub struct AskPage<'a> {
     pub form: &'a Form,
     pub error: Option<&'a Problem>,
     pub notice: Option<&'a str>,
-}
-
-/// The two forms as most people first see them, which never change while the program runs: rendered
-/// once.
-#[derive(Default)]
-pub struct PlainPages {
-    log_in: OnceLock<Bytes>,
-    register: OnceLock<Bytes>,
-}
-
-impl PlainPages {
-    pub fn of(&self, app: &App, shown_on: ShownOn) -> HttpResponse {
-        let kept = if shown_on == ShownOn::Register { &self.register } else { &self.log_in };
-        if let Some(text) = kept.get() {
-            return HttpResponse::Ok().content_type(HTML).body(text.clone());
-        }
-        let form = Form { shown_on, ..Form::default() };
-        match (AskPage { layout: Layout::of(app), form: &form, error: None, notice: None }).render() {
-            Ok(text) => HttpResponse::Ok().content_type(HTML).body(kept.get_or_init(|| text.into()).clone()),
-            Err(error) => unrendered(&error),
-        }
-    }
 }
 
 impl AskPage<'_> {
@@ -182,6 +159,7 @@ pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse 
     let layout = Layout::of(app);
     let (title, sentence) = error.words(&app.config);
     match error {
+        Error::TooMany(_, form) if form.is_plain() => app.plain_pages.refused(app, form.shown_on, &sentence),
         Error::TooMany(_, form) | Error::InvalidEmail(form) | Error::DomainNotAllowed(form)
             if form.shown_on != ShownOn::Alone =>
         {
@@ -196,17 +174,21 @@ pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse 
     }
 }
 
-const HTML: &str = "text/html; charset=utf-8";
-
 /// A page with status 200. A template that can't be rendered is a 500.
 pub fn html(page: &impl Template) -> HttpResponse {
     match page.render() {
-        Ok(text) => HttpResponse::Ok().content_type(HTML).body(text),
+        Ok(text) => of_text(text),
         Err(error) => unrendered(&error),
     }
 }
 
-fn unrendered(error: &askama::Error) -> HttpResponse {
+/// A page that is rendered already.
+pub fn of_text(text: impl MessageBody + 'static) -> HttpResponse {
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    HttpResponse::Ok().insert_header((CONTENT_TYPE, html)).body(text)
+}
+
+pub fn unrendered(error: &askama::Error) -> HttpResponse {
     tracing::error!(%error, "a page can't be rendered");
     HttpResponse::InternalServerError().finish()
 }
