@@ -6,7 +6,7 @@ use crate::client::{Answer, get, post};
 use crate::server::Server;
 
 /// Turns of each.
-const TURNS: usize = 3;
+const TURNS: usize = 7;
 const NETWORK: &str = "203.0.113.9";
 
 /// One kind of request, and the settings under which it gets one kind of answer.
@@ -48,7 +48,7 @@ impl Scenario {
 
     fn load(&self, server: &Server) -> f64 {
         let mut wrk = Command::new("taskset");
-        wrk.args(["-c", "1", "wrk", "-t1", "-c32", "-d3s"]).args(["-H", &format!("X-Forwarded-For: {NETWORK}")]);
+        wrk.args(["-c", "1", "wrk", "-t1", "-c32", "-d2s"]).args(["-H", &format!("X-Forwarded-For: {NETWORK}")]);
         if self.posts {
             wrk.args(["-s", "benches/http/post.lua"]);
         }

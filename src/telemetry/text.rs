@@ -95,7 +95,7 @@ impl Visit for Fields<'_> {
 
     fn record_u64(&mut self, field: &Field, value: u64) {
         self.name(field);
-        let _ = write!(self.line, "{value}");
+        self.line.push_str(itoa::Buffer::new().format(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

@@ -152,7 +152,9 @@ impl Throttle {
             return Ok(());
         }
         let now = self.clock.monotonic();
-        let remembered = hits.iter().enumerate().find_map(|(at, hit)| Some((at, self.denied(hit, now)?)));
+        // The counters of this process say the same as fast.
+        let remembering = self.shared.is_some().then_some(hits).unwrap_or_default();
+        let remembered = remembering.iter().enumerate().find_map(|(at, hit)| Some((at, self.denied(hit, now)?)));
         // The counters before the remembered one still count this request; those behind it don't.
         let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];
         let verdict = self.count(open, now).await.and(match remembered {

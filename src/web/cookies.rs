@@ -1,6 +1,7 @@
 //! The three cookies: the session, which browser this is, and what it last asked for.
 
 use actix_web::cookie::{Cookie, SameSite, time::Duration};
+use actix_web::http::header::COOKIE;
 use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64URL_NOPAD;
 
@@ -59,6 +60,9 @@ impl Cookies {
     /// The session tokens a browser sent. More than one when another host tossed in a cookie of the same
     /// name: the real one must be found, and ended at log-out, all the same.
     pub fn sessions_of(&self, request: &HttpRequest) -> Vec<SessionToken> {
+        if !request.headers().contains_key(COOKIE) {
+            return Vec::new();
+        }
         let Ok(cookies) = request.cookies() else { return Vec::new() };
         let named = cookies.iter().filter(|cookie| cookie.name() == self.session);
         named.filter_map(|cookie| SessionToken::parse(cookie.value())).take(MOST_SESSIONS).collect()
