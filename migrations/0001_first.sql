@@ -21,10 +21,26 @@ CREATE TABLE outbox (
     due_at      BIGINT NOT NULL,            -- the next try, or the end of the lease of one under way
     lease       TEXT,                       -- who is trying; a mark without it changes nothing
     tries       BIGINT NOT NULL,
+    held_at     BIGINT,                     -- the daily limit keeps it back since then
     failed_at   BIGINT                      -- set aside: it can't be sent at all
 );
 
 CREATE INDEX outbox_due ON outbox (purpose, due_at);
+
+-- What counts against the daily limit: one row a try that the mail server took, or may have taken.
+CREATE TABLE mails_sent (
+    id      TEXT   NOT NULL PRIMARY KEY,    -- the mail and its try
+    sent_at BIGINT NOT NULL
+);
+
+CREATE INDEX mails_sent_at ON mails_sent (sent_at);
+
+-- Rows written for the sake of writing: a lock taken by the first statement of a transaction, and the
+-- proof that the database can be written to.
+CREATE TABLE marks (
+    name TEXT   NOT NULL PRIMARY KEY,       -- daily_limit, ready
+    at   BIGINT NOT NULL
+);
 
 CREATE TABLE links (
     id           TEXT   NOT NULL PRIMARY KEY,

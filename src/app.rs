@@ -9,7 +9,7 @@ use crate::client_ip::Trust;
 use crate::clock::{Clock, Random, os_random};
 use crate::config::Config;
 use crate::domain::return_to::ReturnPolicy;
-use crate::mail::{Mailbox, Mailer, Smtp};
+use crate::mail::{Health, Mailbox, Mailer, Smtp};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::throttle::{SharedCounters, Throttle};
@@ -28,6 +28,8 @@ pub struct App {
     pub throttle: Throttle,
     pub store: Store,
     pub mailer: Mailer,
+    /// Whether mail is leaving.
+    pub health: Health,
     /// Rung when a mail was queued.
     pub wake: Notify,
     pub trust: Trust,
@@ -72,6 +74,7 @@ impl App {
             assets: Assets::new(),
             plain_pages: PlainPages::default(),
             headers: guards::Headers::new(&config),
+            health: Health::default(),
             wake: Notify::new(),
             config,
             clock,

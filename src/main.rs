@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use doorpost::cli::{Command, config, serve};
+use doorpost::cli::{Command, config, outbox, serve};
 
 #[derive(Parser)]
 #[command(version, about = "A magic-link authentication server. Without a command it serves.")]
@@ -16,5 +16,6 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         None => serve::run(),
         Some(Command::Config { json }) => config::run(json),
+        Some(Command::Outbox(command)) => outbox::run(&command),
     }
 }

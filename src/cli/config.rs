@@ -1,7 +1,6 @@
 //! `doorpost config`: every setting, its value and where that differs from the default.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,12 +30,11 @@ pub fn run(as_json: bool) -> ExitCode {
             let _ = writeln!(out, "{:34} {value}{note}\n{:34}   {}", setting.name, "", setting.about);
         }
     }
-    // Whoever reads may have seen enough: `doorpost config | head`.
-    let _ = std::io::stdout().write_all(out.as_bytes());
+    super::print(&out);
     match Config::load(super::environment(), Path::new(".")) {
         Ok(_) => ExitCode::SUCCESS,
         Err(problems) => {
-            super::print_problems(&problems);
+            super::print_problems("can't start", &problems);
             ExitCode::from(2)
         }
     }

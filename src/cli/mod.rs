@@ -1,7 +1,10 @@
 //! The command line, one file a command. Exit status 0, 1 failed, 2 usage.
 
 pub mod config;
+pub mod outbox;
 pub mod serve;
+
+use std::io::Write;
 
 use clap::Subcommand;
 
@@ -14,6 +17,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// The mails that have not left
+    #[command(subcommand)]
+    Outbox(outbox::Command),
 }
 
 /// The process's environment. A value that isn't UTF-8 keeps a mark that the settings refuse.
@@ -22,9 +28,14 @@ fn environment() -> impl Iterator<Item = (String, String)> {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
-/// Prints the operator's mistakes, all at once.
-fn print_problems(problems: &[String]) {
-    eprintln!("doorpost can't start; {} to mend:", if problems.len() == 1 { "one thing" } else { "these things" });
+/// Prints for a person or a script. Whoever reads may have seen enough: `doorpost config | head`.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Prints the operator's mistakes, all at once. `what` is what can't be done.
+fn print_problems(what: &str, problems: &[String]) {
+    eprintln!("doorpost {what}; {} to mend:", if problems.len() == 1 { "one thing" } else { "these things" });
     for problem in problems {
         eprintln!("  {problem}");
     }

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use crate::app::{App, Surroundings};
 use crate::config::{Bind, Config};
 use crate::mail::Mailer;
 use crate::store::Store;
 use crate::telemetry;
-use crate::web::server::{self, Listener};
+use crate::web::server::{Listener, Servers};
 use crate::worker::Workers;
 
 /// How long a request or a mail in hand may take after the signal to stop.
@@ -21,7 +23,7 @@ pub fn run() -> ExitCode {
     let config = match Config::load(super::environment(), Path::new(".")) {
         Ok(config) => config,
         Err(problems) => {
-            super::print_problems(&problems);
+            super::print_problems("can't start", &problems);
             return ExitCode::from(2);
         }
     };
@@ -29,29 +31,61 @@ pub fn run() -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().expect("the system gives threads");
     let outcome = runtime.block_on(serve(config));
     log.flush();
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            super::print_problems(&[reason]);
-            ExitCode::FAILURE
-        }
-    }
+    // What is still under way after the grace, or after a second signal, is not waited for.
+    runtime.shutdown_background();
+    outcome.unwrap_or_else(|reason| {
+        super::print_problems("can't start", &[reason]);
+        ExitCode::FAILURE
+    })
 }
 
-async fn serve(config: Config) -> Result<(), String> {
+async fn serve(config: Config) -> Result<ExitCode, String> {
     let public =
         Listener::open(&config.bind).map_err(|e| format!("BIND: {e}; choose another, and BASE_URL with it"))?;
     let admin = config.admin_bind.as_ref().map(Listener::open).transpose();
     let admin = admin.map_err(|e| format!("ADMIN_BIND: {e}; choose another, or off"))?;
     let store = Store::open(&config.database_url.0).await.map_err(|e| e.to_string())?;
     let app = Arc::new(App::new(config, store, Surroundings::system())?);
+    let mut signals = Signals::listen().map_err(|e| format!("the system gives no signals: {e}"))?;
     let workers = Workers::start(&app);
     greet(&app);
-    let serving = server::serve(app.clone(), public, admin, GRACE);
-    serving.await.map_err(|e| format!("the server ended: {e}"))?;
-    workers.stop(GRACE).await;
+    let mut servers = Servers::start(app, public, admin, GRACE).map_err(|e| format!("BIND: {e}"))?;
+    tokio::select! {
+        () = signals.next() => {}
+        reason = servers.ended() => {
+            tracing::error!(reason, "the server ended by itself");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    tracing::info!("stopping: requests and mails in hand have {} s; a second signal ends at once", GRACE.as_secs());
+    tokio::select! {
+        _ = async { tokio::join!(servers.stop(), workers.stop(GRACE)) } => {}
+        () = signals.next() => {
+            tracing::warn!("ended at once, by a second signal");
+            return Ok(ExitCode::FAILURE);
+        }
+    }
     tracing::info!("stopped");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// SIGTERM, as a service manager sends it, and SIGINT, as Ctrl-C does.
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
 }
 
 fn greet(app: &App) {

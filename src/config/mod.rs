@@ -1,5 +1,6 @@
 //! Environment to a typed [`Config`], checked once at the start: every problem at once, one line each.
 
+mod limits;
 pub mod settings;
 pub mod smtp_url;
 mod sources;
@@ -13,6 +14,7 @@ use lettre::message::Mailbox;
 use url::Url;
 
 use crate::domain::host::HostPattern;
+pub use limits::{Ceiling, DailyLimit, ThrottleConfig};
 use smtp_url::SmtpUrl;
 use sources::Sources;
 pub use values::{Bind, Hidden};
@@ -29,6 +31,7 @@ pub struct Config {
     pub mail_reply_to: Option<Mailbox>,
     pub mail_concurrency: usize,
     pub mail_timeout: Duration,
+    pub daily_limit: Option<DailyLimit>,
     pub app_name: String,
     pub support_email: Option<String>,
     pub registration_open: bool,
@@ -44,48 +47,6 @@ pub struct Config {
     pub trusted_proxy_hops: usize,
     pub log_json: bool,
     pub log_filter: String,
-}
-
-/// The ceilings of the contract's section 2.
-#[derive(Clone, Debug)]
-pub struct ThrottleConfig {
-    pub enabled: bool,
-    pub ip_burst: Ceiling,
-    pub ip_hourly: Ceiling,
-    pub email: Ceiling,
-    pub anonymous: Option<Ceiling>,
-    /// Shared networks with burst and hourly limits of their own, the most specific first.
-    pub networks: Vec<(IpNet, u32, u32)>,
-    pub key_secret: Option<Hidden>,
-    pub ipv6_prefix: u8,
-    pub memory_mib: u64,
-}
-
-impl ThrottleConfig {
-    fn check_whole(&self, problems: &mut Vec<String>) {
-        for (network, ..) in &self.networks {
-            if network.addr().is_ipv6() && network.prefix_len() > self.ipv6_prefix {
-                problems.push(format!("THROTTLE_NETWORKS: {network} is smaller than THROTTLE_IPV6_PREFIX counts"));
-            }
-        }
-    }
-
-    /// The highest limit and the memory to count up to it, if that is more than there is: a log of that
-    /// many instants must be a small part of the room it lives in, or it is forgotten too soon.
-    pub fn too_high(&self) -> Option<(u32, u64)> {
-        let limits = [self.ip_burst.limit, self.ip_hourly.limit, self.email.limit];
-        let limits = limits.into_iter().chain(self.anonymous.map(|ceiling| ceiling.limit));
-        let highest = limits.chain(self.networks.iter().flat_map(|(_, burst, hourly)| [*burst, *hourly])).max()?;
-        let needed = u64::from(highest.next_power_of_two()) * 8 * 50 / (1024 * 1024);
-        (needed > self.memory_mib).then_some((highest, needed))
-    }
-}
-
-/// At most `limit` hits in any `window`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ceiling {
-    pub limit: u32,
-    pub window: Duration,
 }
 
 impl Config {
@@ -163,6 +124,7 @@ impl Reader {
             mail_reply_to: self.optional("MAIL_REPLY_TO", values::mailbox),
             mail_concurrency: self.value("MAIL_CONCURRENCY", values::number::<1, 256>) as usize,
             mail_timeout: self.seconds("MAIL_TIMEOUT_SECONDS"),
+            daily_limit: self.daily_limit(),
             app_name: self.value("APP_NAME", values::name),
             support_email: self.optional("SUPPORT_EMAIL", values::address),
             registration_open: self.value("REGISTRATION", |v| values::word(v, ["open", "closed"])) == 0,
@@ -178,6 +140,12 @@ impl Reader {
             log_json: self.value("LOG_FORMAT", |v| values::word(v, ["text", "json"])) == 1,
             log_filter: self.value("RUST_LOG", crate::telemetry::check_filter),
         }
+    }
+
+    fn daily_limit(&mut self) -> Option<DailyLimit> {
+        let reserve = self.value("MAIL_DAILY_RESERVE_PERCENT", values::number::<0, 100>) as i64;
+        let mails = self.value("MAIL_DAILY_LIMIT", values::limit_or_off);
+        mails.map(|mails| DailyLimit { mails: mails as i64, reserve: (mails as i64 * reserve + 99) / 100 })
     }
 
     fn throttle(&mut self) -> ThrottleConfig {

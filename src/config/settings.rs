@@ -22,7 +22,7 @@ const fn secret(name: &'static str, default: &'static str, about: &'static str) 
 /// In the order in which an operator meets them.
 pub const SETTINGS: &[Setting] = &[
     plain("BIND", "127.0.0.1:8080", "address to listen on, or unix:/path"),
-    plain("ADMIN_BIND", "127.0.0.1:8081", "address of /metrics, unix:/path, or off"),
+    plain("ADMIN_BIND", "127.0.0.1:8081", "address of /metrics and /ready, unix:/path, or off"),
     plain("BASE_URL", "http://localhost:8080", "what links start with; https in production"),
     secret("DATABASE_URL", "sqlite:data/doorpost.db", "sqlite:FILE"),
     secret("SMTP_URL", "", "smtps://user:pass@host:465 or smtp://user:pass@host:587"),
@@ -30,6 +30,8 @@ pub const SETTINGS: &[Setting] = &[
     plain("MAIL_REPLY_TO", "", "where answers to the mails go"),
     plain("MAIL_CONCURRENCY", "4", "mails sent at the same time"),
     plain("MAIL_TIMEOUT_SECONDS", "30", "longest that sending one mail may take"),
+    plain("MAIL_DAILY_LIMIT", "off", "mails your plan allows in any 24 hours, or off ..."),
+    plain("MAIL_DAILY_RESERVE_PERCENT", "20", "... and the last part, for addresses that have an account"),
     plain("APP_NAME", "Doorpost", "the name on pages and mails"),
     plain("SUPPORT_EMAIL", "", "the address people in trouble are given"),
     plain("REGISTRATION", "open", "open or closed"),
@@ -61,8 +63,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Names that belong to Doorpost but that this version doesn't act on yet. Saying so is better than
 /// starting as if they worked.
-pub const NOT_YET: &[&str] =
-    &["MAIL_DAILY_LIMIT", "MAIL_DAILY_RESERVE_PERCENT", "THROTTLE_CODE_LIMIT", "THROTTLE_CODE_WINDOW_SECONDS"];
+pub const NOT_YET: &[&str] = &["THROTTLE_CODE_LIMIT", "THROTTLE_CODE_WINDOW_SECONDS"];
 
 /// The setting called `name`.
 pub fn named(name: &str) -> Option<&'static Setting> {

@@ -1,15 +1,17 @@
-//! Mails: what they say, and the two ways they leave.
+//! Mails: what they say, the two ways they leave, and whether they do.
 
+pub mod fault;
+pub mod health;
 pub mod mailbox;
 pub mod messages;
 pub mod smtp;
 
-use std::fmt;
-
-use crate::telemetry::redact;
+use crate::clock::Micros;
+pub use fault::{Fault, SendError};
+pub use health::{Health, Turn};
 pub use mailbox::Mailbox;
 pub use messages::Mail;
-pub use smtp::Smtp;
+pub use smtp::{Line, Smtp};
 
 /// How mails leave: over SMTP, or, on a machine where somebody tries Doorpost out, into a page.
 pub enum Mailer {
@@ -17,31 +19,23 @@ pub enum Mailer {
     Mailbox(Mailbox),
 }
 
-/// A mail that did not leave.
-#[derive(Debug)]
-pub enum SendError {
-    /// The server refused this recipient or this content for good.
-    Refused(String),
-    /// Anything else: worth another try until the link's deadline.
-    Later(String),
-}
-
 impl Mailer {
-    pub async fn send(&self, mail: Mail) -> Result<(), SendError> {
+    /// Hands a mail over, on the connection that `line` keeps where there is one.
+    pub async fn send(&self, line: &mut Line, mail: Mail, now: Micros) -> Result<(), SendError> {
         match self {
-            Self::Smtp(smtp) => smtp.send(&mail).await,
+            Self::Smtp(smtp) => smtp.send(line, &mail, now).await,
             Self::Mailbox(mailbox) => {
                 mailbox.keep(mail);
                 Ok(())
             }
         }
     }
-}
 
-/// Without the addresses and links that servers like to repeat.
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Refused(reason) | Self::Later(reason)) = self;
-        f.write_str(&redact(reason))
+    /// Whether a mail could leave, without one.
+    pub async fn probe(&self) -> Result<(), SendError> {
+        match self {
+            Self::Smtp(smtp) => smtp.probe().await,
+            Self::Mailbox(_) => Ok(()),
+        }
     }
 }

@@ -1,30 +1,32 @@
-//! One mail over SMTP. lettre speaks the protocol; the connection is ours, since its pool mixes up
+//! Mails over SMTP. lettre speaks the protocol; the connection is ours, since its pool mixes up
 //! replies after a cancelled send and its time-out covers connecting only.
 
+mod line;
 mod stream;
+mod talk;
 
-use std::fmt;
 use std::time::Duration;
 
-use lettre::transport::smtp::Error;
-use lettre::transport::smtp::authentication::{Credentials, Mechanism};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, Certificate, TlsParameters};
-use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
+use lettre::Address;
+use lettre::transport::smtp::client::{Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use url::Host;
 
-use super::{Mail, SendError};
+use super::Mail;
+use super::fault::SendError;
+use crate::clock::Micros;
 use crate::config::Config;
 use crate::config::smtp_url::{SmtpUrl, Tls};
-
-/// How long a server that has accepted a mail may take to say good-bye.
-const GOODBYE: Duration = Duration::from_millis(500);
+pub use line::Line;
+use line::goodbye;
+use talk::Talk;
 
 /// The mail server of `SMTP_URL`.
 pub struct Smtp {
     server: SmtpUrl,
     tls: Option<TlsParameters>,
     hello: ClientId,
+    from: Address,
     timeout: Duration,
 }
 
@@ -40,59 +42,28 @@ impl Smtp {
             Some(Host::Ipv6(ip)) => ClientId::Ipv6(ip),
             host => ClientId::Domain(host.map_or("localhost".to_owned(), |host| host.to_string())),
         };
-        Ok(Self { server: server.clone(), tls, hello, timeout: config.mail_timeout })
+        let from = config.mail_from.email.clone();
+        Ok(Self { server: server.clone(), tls, hello, from, timeout: config.mail_timeout })
     }
 
     /// Hands one mail over. The time-out is around everything, name look-up to the last reply: a
     /// tarpit costs this mail its time and nobody else's.
-    pub async fn send(&self, mail: &Mail) -> Result<(), SendError> {
-        let handed_over = tokio::time::timeout(self.timeout, self.dialogue(mail)).await;
-        let silent = |_| SendError::Later(format!("no answer within {:?}", self.timeout));
-        let mut connection = handed_over.map_err(silent)??;
-        // The mail is accepted; how the connection ends, or whether it does, doesn't matter any more.
-        let _ = tokio::time::timeout(GOODBYE, connection.quit()).await;
+    pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
+        let talk = Talk::with(self);
+        let sent = tokio::time::timeout(self.timeout, talk.send(line, mail, now)).await;
+        sent.unwrap_or_else(|_| Err(talk.silence(self.too_long())))
+    }
+
+    /// Goes as far as a mail's first command, without a mail: whether mails could leave.
+    pub async fn probe(&self) -> Result<(), SendError> {
+        let talk = Talk::with(self);
+        let begun = tokio::time::timeout(self.timeout, talk.fresh()).await;
+        goodbye(begun.unwrap_or_else(|_| Err(talk.silence(self.too_long())))?).await;
         Ok(())
     }
 
-    /// Up to the server's acceptance.
-    async fn dialogue(&self, mail: &Mail) -> Result<AsyncSmtpConnection, SendError> {
-        let mut connection = self.connect().await?;
-        let envelope = mail.message.envelope();
-        let from = MailFrom::new(envelope.from().cloned(), vec![]);
-        connection.command(from).await.map_err(|e| later("MAIL FROM", e))?;
-        for to in envelope.to() {
-            let to = Rcpt::new(to.clone(), vec![]);
-            connection.command(to).await.map_err(|e| judged("RCPT TO", &e))?;
-        }
-        connection.command(Data).await.map_err(|e| judged("DATA", &e))?;
-        connection.message(&mail.message.formatted()).await.map_err(|e| judged("the message", &e))?;
-        Ok(connection)
-    }
-
-    /// A connection that is encrypted as `SMTP_URL` says, and logged in.
-    async fn connect(&self) -> Result<AsyncSmtpConnection, SendError> {
-        let tcp = stream::connect(&self.server.host, self.server.port);
-        let place = || format!("connecting to {}:{}", self.server.host, self.server.port);
-        let tcp = tcp.await.map_err(|e| later(&place(), e))?;
-        let stream: Box<dyn AsyncTokioStream> = match (&self.tls, self.server.tls) {
-            (Some(tls), Tls::Implicit) => {
-                let encrypted = stream::encrypt(tcp, tls.clone()).await;
-                Box::new(encrypted.map_err(|e| later("TLS", e))?)
-            }
-            _ => Box::new(tcp),
-        };
-        let connection = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
-        let mut connection = connection.map_err(|e| later("greeting", e))?;
-        if let (Some(tls), Tls::Required) = (&self.tls, self.server.tls) {
-            // STARTTLS stripped: this fails, and never goes on in plain text.
-            connection.starttls(tls.clone(), &self.hello).await.map_err(|e| later("STARTTLS", e))?;
-        }
-        if let Some((user, password)) = &self.server.credentials {
-            let credentials = Credentials::new(user.clone(), password.0.clone());
-            let mechanisms = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&mechanisms, &credentials).await.map_err(|e| later("logging in", e))?;
-        }
-        Ok(connection)
+    fn too_long(&self) -> String {
+        format!("no answer within {} s", self.timeout.as_secs())
     }
 }
 
@@ -103,20 +74,4 @@ fn tls_parameters(server: &SmtpUrl) -> Result<TlsParameters, String> {
         builder = builder.add_root_certificate(root);
     }
     builder.build_rustls().map_err(|e| e.to_string())
-}
-
-/// The operator's fault or a passing one, never the mail's: 535 and 530 are "permanent" to SMTP, but
-/// a mended password mends them.
-fn later(place: &str, error: impl fmt::Display) -> SendError {
-    SendError::Later(format!("{place}: {error}"))
-}
-
-/// Final only where the server refused this recipient or this content.
-fn judged(place: &str, error: &Error) -> SendError {
-    let operators = error.status().is_some_and(|code| matches!(u16::from(code), 530 | 535 | 538));
-    if error.is_permanent() && !operators {
-        SendError::Refused(format!("{place}: {error}"))
-    } else {
-        SendError::Later(format!("{place}: {error}"))
-    }
 }

@@ -1,24 +1,32 @@
-//! Shared commits: the rows of concurrent requests go to the disk in one transaction. While one
-//! commit is on its way the next gathers, so that a flush to disk is paid once for many.
+//! Shared commits: what concurrent requests and workers write goes to the disk in one transaction.
+//! While one commit is on its way the next gathers, so that a flush to disk is paid once for many.
 
 use std::time::Duration;
 
 use sqlx::AnyPool;
 use tokio::sync::{mpsc, oneshot};
 
-use super::outbox::NewMail;
+use super::outbox::{Mark, NewMail};
 use super::{PATIENCE, StoreError};
 
-/// Rows that may wait for the disk before further requests wait for a place.
+/// Writes that may wait for the disk before further ones wait for a place.
 const WAITING: usize = 1024;
-/// Rows in one transaction at most.
+/// Writes in one transaction at most.
 const TOGETHER: usize = 256;
 
-type Answer = oneshot::Sender<Result<(), String>>;
+/// One row to write, whatever else is in the transaction.
+pub enum Write {
+    Queue(NewMail),
+    Mark(Mark),
+}
+
+/// How many rows it changed.
+type Outcome = Result<u64, String>;
+type Waiting = (Write, oneshot::Sender<Outcome>);
 
 /// The queue before the writer.
 #[derive(Clone)]
-pub struct Commits(mpsc::Sender<(NewMail, Answer)>);
+pub struct Commits(mpsc::Sender<Waiting>);
 
 impl Commits {
     /// Starts the writer; it ends when the last clone is dropped.
@@ -28,11 +36,11 @@ impl Commits {
         Self(send)
     }
 
-    /// Returns once the row is durable.
-    pub async fn insert(&self, mail: NewMail) -> Result<(), StoreError> {
+    /// Returns once the row is durable; how many rows it changed.
+    pub async fn write(&self, row: Write) -> Result<u64, StoreError> {
         let (answer, done) = oneshot::channel();
         let commit = async {
-            self.0.send((mail, answer)).await.map_err(|_| "the writer has ended".to_owned())?;
+            self.0.send((row, answer)).await.map_err(|_| "the writer has ended".to_owned())?;
             done.await.unwrap_or_else(|_| Err("the writer has ended".to_owned()))
         };
         // A little longer than the writer's own patience, so that its reason is the one told.
@@ -43,23 +51,34 @@ impl Commits {
     }
 }
 
-async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<(NewMail, Answer)>) {
+async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<Waiting>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.recv_many(&mut batch, TOGETHER).await > 0 {
         // Nobody waits for the row any more, and nobody was promised it.
         batch.retain(|(_, answer)| !answer.is_closed());
-        let outcome = write(&pool, &batch).await.map_err(|error| error.to_string());
-        for (_, answer) in batch.drain(..) {
-            // Gone while the commit was under way: the row stays.
-            let _ = answer.send(outcome.clone());
+        match commit(&pool, &batch).await {
+            Ok(changed) => answer(batch.drain(..), changed.into_iter().map(Ok)),
+            Err(error) => answer(batch.drain(..), std::iter::repeat(Err(error.to_string()))),
         }
     }
 }
 
-async fn write(pool: &AnyPool, batch: &[(NewMail, Answer)]) -> sqlx::Result<()> {
+async fn commit(pool: &AnyPool, batch: &[Waiting]) -> sqlx::Result<Vec<u64>> {
+    let mut changed = Vec::with_capacity(batch.len());
     let mut transaction = pool.begin().await?;
-    for (mail, _) in batch {
-        mail.insert(&mut transaction).await?;
+    for (row, _) in batch {
+        changed.push(match row {
+            Write::Queue(mail) => mail.insert(&mut transaction).await?,
+            Write::Mark(mark) => mark.make(&mut transaction).await?,
+        });
     }
-    transaction.commit().await
+    transaction.commit().await?;
+    Ok(changed)
+}
+
+fn answer(batch: impl Iterator<Item = Waiting>, outcomes: impl Iterator<Item = Outcome>) {
+    for ((_, waiting), outcome) in batch.zip(outcomes) {
+        // Gone while the commit was under way: the row stays.
+        let _ = waiting.send(outcome);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlx::AnyConnection;
 use uuid::Uuid;
 
 use super::outbox::{Purpose, QueuedMail};
@@ -70,33 +71,33 @@ pub struct Use<'a> {
 
 type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<String>);
 
-impl Store {
-    /// Stores a link's hash for a queued mail. One statement decides: false, and nothing stored, when
-    /// the lease was lost, or when an earlier copy arrived after all and its link was used. An earlier
-    /// try's link stays good: its mail may have arrived although we never heard so, and a mailbox keeps
-    /// only the first of two mails with one Message-ID. Using either ends the other.
-    pub async fn mint_link(&self, link: &NewLink<'_>) -> Result<bool, StoreError> {
-        let done = sqlx::query(
-            "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
-             SELECT $1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CAST($9 AS BIGINT)
-             WHERE EXISTS (SELECT 1 FROM outbox WHERE id = $3 AND lease = $10)
-               AND NOT EXISTS (SELECT 1 FROM links WHERE outbox_id = $3 AND used_at IS NOT NULL)",
-        )
-        .bind(Uuid::now_v7().to_string())
-        .bind(link.hash.as_str())
-        .bind(&link.mail.id)
-        .bind(link.purpose.text())
-        .bind(link.to)
-        .bind(&link.mail.browser)
-        .bind(&link.mail.return_to)
-        .bind(link.now)
-        .bind(link.expires_at)
-        .bind(&link.mail.lease)
-        .execute(&self.write)
-        .await?;
-        Ok(done.rows_affected() == 1)
-    }
+/// Stores a link's hash for a queued mail. One statement decides: false, and nothing stored, when
+/// the lease was lost, or when an earlier copy arrived after all and its link was used. An earlier
+/// try's link stays good: its mail may have arrived although we never heard so, and a mailbox keeps
+/// only the first of two mails with one Message-ID. Using either ends the other.
+pub(super) async fn mint(connection: &mut AnyConnection, link: &NewLink<'_>) -> sqlx::Result<bool> {
+    let done = sqlx::query(
+        "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
+         SELECT $1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CAST($9 AS BIGINT)
+         WHERE EXISTS (SELECT 1 FROM outbox WHERE id = $3 AND lease = $10)
+           AND NOT EXISTS (SELECT 1 FROM links WHERE outbox_id = $3 AND used_at IS NOT NULL)",
+    )
+    .bind(Uuid::now_v7().to_string())
+    .bind(link.hash.as_str())
+    .bind(&link.mail.id)
+    .bind(link.purpose.text())
+    .bind(link.to)
+    .bind(&link.mail.browser)
+    .bind(&link.mail.return_to)
+    .bind(link.now)
+    .bind(link.expires_at)
+    .bind(&link.mail.lease)
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
 
+impl Store {
     /// Looks at a link without touching it, however often. A link whose account may not sign in is
     /// unknown.
     pub async fn look_at_link(&self, hash: &Hash, now: Millis) -> Result<Result<Link, DeadLink>, StoreError> {

@@ -1,22 +1,30 @@
 //! The only place that speaks SQL. Every statement is written once, with `$1` markers, for one
 //! portable schema; time is an argument; the first statement of a transaction is a write.
 
+mod alone;
+pub mod backlog;
 mod commits;
 pub mod links;
 pub mod outbox;
+pub mod quota;
 pub mod sessions;
+pub mod tries;
 pub mod users;
 
 use std::fmt;
+use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::MigrateError;
+use uuid::Uuid;
 
+use crate::clock::Millis;
 use commits::Commits;
 
 /// Longest that a request waits for a connection or a lock before it is told "not right now".
@@ -31,6 +39,10 @@ pub struct Store {
     write: AnyPool,
     read: AnyPool,
     commits: Commits,
+    /// Begins the lease of every mail that this process has in hand.
+    instance: Uuid,
+    /// Says to other processes that this one lives.
+    _alive: Arc<File>,
 }
 
 /// The database did not do it. What was to be written is not written, unless only the answer to a commit
@@ -47,12 +59,21 @@ impl Store {
     /// schema up to date.
     pub async fn open(url: &str) -> Result<Self, OpenError> {
         sqlx::any::install_default_drivers();
-        prepare_file(url)?;
+        let file = prepare_file(url)?;
         let unusable = |e: sqlx::Error| OpenError(format!("DATABASE_URL: the database can't be opened: {e}"));
         let write = pool(1).connect(url).await.map_err(unusable)?;
         sqlx::migrate!().run(&write).await.map_err(migration_failed)?;
         let read = pool(READERS).connect(url).await.map_err(unusable)?;
-        Ok(Self { commits: Commits::start(write.clone()), write, read })
+        let alive = alone::join(&file, &write).await?;
+        let commits = Commits::start(write.clone());
+        Ok(Self { commits, write, read, instance: Uuid::now_v7(), _alive: Arc::new(alive) })
+    }
+
+    /// Whether the database can be read and written, by doing so.
+    pub async fn check(&self, now: Millis) -> Result<(), StoreError> {
+        let mark = "INSERT INTO marks (name, at) VALUES ('ready', $1) ON CONFLICT (name) DO UPDATE SET at = $1";
+        sqlx::query(mark).bind(now).execute(&self.write).await?;
+        self.pending().await.map(drop)
     }
 }
 
@@ -75,7 +96,7 @@ impl fmt::Display for OpenError {
 }
 
 /// Makes the folder and the file, readable by their owner only.
-fn prepare_file(url: &str) -> Result<(), OpenError> {
+fn prepare_file(url: &str) -> Result<PathBuf, OpenError> {
     let file = url.trim_start_matches("sqlite:").trim_start_matches("//");
     let file = percent_decode_str(file.split('?').next().unwrap_or(file)).decode_utf8_lossy();
     let path = Path::new(&*file);
@@ -84,7 +105,7 @@ fn prepare_file(url: &str) -> Result<(), OpenError> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
     }
     let options = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    options.map(drop).map_err(refused)
+    options.map(|_| path.to_owned()).map_err(refused)
 }
 
 fn pool(connections: u32) -> AnyPoolOptions {

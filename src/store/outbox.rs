@@ -6,6 +6,7 @@ use std::time::Duration;
 use sqlx::AnyConnection;
 use uuid::Uuid;
 
+use super::commits::Write;
 use super::{Store, StoreError};
 use crate::clock::Millis;
 use crate::domain::email::Email;
@@ -60,11 +61,35 @@ pub struct QueuedMail {
     pub lease: String,
     /// How often it was tried, this time included.
     pub tries: i64,
+    /// Since when the daily limit keeps it back.
+    pub held_at: Option<Millis>,
+}
+
+/// What becomes of a mail under lease.
+#[derive(Clone, Copy, Debug)]
+pub enum Fate {
+    /// It is done with, sent or not: the row and the address in it go at once.
+    Remove,
+    /// Tried again at this time.
+    Retry(Millis),
+    /// Kept back by the daily limit since `held_at`; tried again at `due_at`.
+    Hold { held_at: Millis, due_at: Millis },
+    /// Not its turn after all: due at once, and nothing counts as a try.
+    GiveBack,
+    /// Set aside at this time: it can't be made at all, and blocks nobody.
+    SetAside(Millis),
+}
+
+/// A fate to write down, if the lease still holds.
+pub struct Mark {
+    id: String,
+    lease: String,
+    fate: Fate,
 }
 
 impl NewMail {
-    pub(super) async fn insert(&self, connection: &mut AnyConnection) -> sqlx::Result<()> {
-        sqlx::query(
+    pub(super) async fn insert(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
+        let insert = sqlx::query(
             "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)",
         )
@@ -76,80 +101,87 @@ impl NewMail {
         .bind(self.return_to.as_ref().map(ReturnTo::as_str))
         .bind(self.asked_at)
         .bind(self.deadline_at)
-        .bind(self.asked_at)
-        .execute(connection)
-        .await
-        .map(drop)
+        .bind(self.asked_at);
+        Ok(insert.execute(connection).await?.rows_affected())
     }
 }
 
-type Row = (String, String, String, String, String, Option<String>, i64, i64, String, i64);
+impl Mark {
+    /// Fenced: a worker that lost its lease can't undo what another has done.
+    pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
+        let mark = match self.fate {
+            Fate::Remove => sqlx::query("DELETE FROM outbox WHERE id = $1 AND lease = $2"),
+            Fate::Retry(_) => sqlx::query("UPDATE outbox SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2"),
+            Fate::Hold { .. } => {
+                sqlx::query("UPDATE outbox SET lease = NULL, due_at = $3, held_at = $4 WHERE id = $1 AND lease = $2")
+            }
+            Fate::GiveBack => sqlx::query(
+                "UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1 WHERE id = $1 AND lease = $2",
+            ),
+            Fate::SetAside(_) => {
+                sqlx::query("UPDATE outbox SET lease = NULL, failed_at = $3 WHERE id = $1 AND lease = $2")
+            }
+        };
+        let mark = mark.bind(&self.id).bind(&self.lease);
+        let mark = match self.fate {
+            Fate::Remove | Fate::GiveBack => mark,
+            Fate::Retry(at) | Fate::SetAside(at) => mark.bind(at),
+            Fate::Hold { held_at, due_at } => mark.bind(due_at).bind(held_at),
+        };
+        Ok(mark.execute(connection).await?.rows_affected())
+    }
+}
+
+type Row = (String, String, String, String, String, Option<String>, i64, i64, String, i64, Option<i64>);
 
 impl Store {
     /// Queues a mail; returns once the row would survive a power cut.
     pub async fn enqueue(&self, mail: NewMail) -> Result<(), StoreError> {
-        self.commits.insert(mail).await
+        self.commits.write(Write::Queue(mail)).await.map(drop)
     }
 
-    /// Takes the next due mail for as long as `lease`; log-ins before registrations. One statement
-    /// decides who gets it.
-    pub async fn claim(&self, now: Millis, lease: Duration) -> Result<Option<QueuedMail>, StoreError> {
-        let row: Option<Row> = sqlx::query_as(
+    /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
+    /// longest due first. One statement decides who gets them.
+    pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Vec<QueuedMail>, StoreError> {
+        let rows: Vec<Row> = sqlx::query_as(
             "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
              WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
                  SELECT id FROM outbox WHERE failed_at IS NULL AND due_at <= $3
-                 ORDER BY purpose, due_at LIMIT 1)
-             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries",
+                 ORDER BY purpose, due_at LIMIT $4)
+             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at",
         )
-        .bind(Uuid::now_v7().to_string())
+        .bind(format!("{}.{}", self.instance, Uuid::now_v7()))
         .bind(now + lease.as_millis() as Millis)
         .bind(now)
-        .fetch_optional(&self.write)
+        .bind(most)
+        .fetch_all(&self.write)
         .await?;
-        Ok(row.map(QueuedMail::from))
+        let mut mails: Vec<_> = rows.into_iter().map(QueuedMail::from).collect();
+        // RETURNING keeps no order.
+        mails.sort_by(|a, b| (a.purpose.text(), a.asked_at, &a.id).cmp(&(b.purpose.text(), b.asked_at, &b.id)));
+        Ok(mails)
     }
 
-    /// The mail is done with, sent or not: the row and the address in it go at once.
-    pub async fn remove(&self, mail: &QueuedMail) -> Result<bool, StoreError> {
-        let done = sqlx::query("DELETE FROM outbox WHERE id = $1 AND lease = $2").bind(&mail.id).bind(&mail.lease);
-        Ok(done.execute(&self.write).await?.rows_affected() == 1)
+    /// Writes down what became of a mail. False when the lease was lost, and nothing was changed.
+    pub async fn mark(&self, mail: &QueuedMail, fate: Fate) -> Result<bool, StoreError> {
+        let mark = Mark { id: mail.id.clone(), lease: mail.lease.clone(), fate };
+        Ok(self.commits.write(Write::Mark(mark)).await? == 1)
     }
 
-    /// Gives the mail back until `due_at`.
-    pub async fn retry(&self, mail: &QueuedMail, due_at: Millis) -> Result<bool, StoreError> {
-        self.mark("UPDATE outbox SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2", mail, due_at).await
-    }
-
-    /// Sets a mail aside that can't be made at all, so that it blocks nobody.
-    pub async fn set_aside(&self, mail: &QueuedMail, now: Millis) -> Result<bool, StoreError> {
-        self.mark("UPDATE outbox SET lease = NULL, failed_at = $3 WHERE id = $1 AND lease = $2", mail, now).await
-    }
-
-    /// Marks a mail while the lease holds. False when it was lost meanwhile, and nothing was changed.
-    async fn mark(&self, statement: &'static str, mail: &QueuedMail, at: Millis) -> Result<bool, StoreError> {
-        let mark = sqlx::query(statement).bind(&mail.id).bind(&mail.lease).bind(at);
-        Ok(mark.execute(&self.write).await?.rows_affected() == 1)
-    }
-
-    /// Removes mails that were set aside before `before`, at most `most` of them; how many it were.
-    pub async fn sweep_outbox(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE failed_at <= $1 LIMIT $2)");
-        Ok(done.bind(before).bind(most).execute(&self.write).await?.rows_affected())
-    }
-
-    /// How many mails wait to leave.
-    pub async fn pending(&self) -> Result<i64, StoreError> {
-        let (rows,): (i64,) = sqlx::query_as("SELECT CAST(COUNT(*) AS BIGINT) FROM outbox WHERE failed_at IS NULL")
-            .fetch_one(&self.read)
-            .await?;
-        Ok(rows)
+    /// Gives back every mail that this process has in hand; how many.
+    pub async fn give_back_all(&self) -> Result<u64, StoreError> {
+        let back = sqlx::query(
+            "UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1
+             WHERE lease LIKE $1",
+        );
+        Ok(back.bind(format!("{}.%", self.instance)).execute(&self.write).await?.rows_affected())
     }
 }
 
 impl From<Row> for QueuedMail {
     fn from(row: Row) -> Self {
-        let (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries) = row;
+        let (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at) = row;
         let purpose = Purpose::read(&purpose);
-        Self { id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries }
+        Self { id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at }
     }
 }

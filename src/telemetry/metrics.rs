@@ -1,5 +1,6 @@
 //! Counters for dashboards, named so that these outlive releases.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -60,6 +61,8 @@ pub struct Metrics {
     smtp_seconds: Histogram,
     sign_ins: Family<By, Counter>,
     outbox_pending: Gauge,
+    outbox_oldest: Gauge<f64, AtomicU64>,
+    quota_remaining: Gauge<f64, AtomicU64>,
 }
 
 impl Default for Metrics {
@@ -75,7 +78,11 @@ impl Default for Metrics {
             smtp_seconds: Histogram::new(SMTP_BUCKETS),
             sign_ins: Family::default(),
             outbox_pending: Gauge::default(),
+            outbox_oldest: Gauge::default(),
+            quota_remaining: Gauge::default(),
         };
+        // Without a limit there is no end.
+        metrics.quota_remaining.set(f64::INFINITY);
         metrics.register();
         metrics
     }
@@ -93,6 +100,8 @@ impl Metrics {
         r.register("smtp_seconds", "Time to hand over one mail", self.smtp_seconds.clone());
         r.register("sign_ins", "Sessions started", self.sign_ins.clone());
         r.register("outbox_pending", "Mails waiting to leave", self.outbox_pending.clone());
+        r.register("outbox_oldest_seconds", "How long the first of them has waited", self.outbox_oldest.clone());
+        r.register("mail_quota_remaining", "Mails that the daily limit still allows", self.quota_remaining.clone());
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         r.register("build", "The running version", build);
     }
@@ -128,8 +137,15 @@ impl Metrics {
         self.sign_ins.get_or_create(&By { by }).inc();
     }
 
-    pub fn outbox_pending(&self, rows: i64) {
-        self.outbox_pending.set(rows);
+    /// How many mails wait to leave, and how long the first of them has been waiting.
+    pub fn outbox(&self, pending: i64, oldest: Duration) {
+        self.outbox_pending.set(pending);
+        self.outbox_oldest.set(oldest.as_secs_f64());
+    }
+
+    /// How many mails the daily limit still allows.
+    pub fn quota_remaining(&self, mails: i64) {
+        self.quota_remaining.set(mails as f64);
     }
 
     /// The Prometheus text format.

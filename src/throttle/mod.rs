@@ -153,7 +153,7 @@ impl Throttle {
         }
         let now = self.clock.monotonic();
         // The counters of this process say the same as fast.
-        let remembering = self.shared.is_some().then_some(hits).unwrap_or_default();
+        let remembering = if self.shared.is_some() { hits } else { &[] };
         let remembered = remembering.iter().enumerate().find_map(|(at, hit)| Some((at, self.denied(hit, now)?)));
         // The counters before the remembered one still count this request; those behind it don't.
         let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];

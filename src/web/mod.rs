@@ -1,6 +1,7 @@
 //! What people and programs meet. Reading order: `guard`, then `ask` and `link`, the two ways in.
 
 pub mod account;
+pub mod admin;
 pub mod ask;
 pub mod assets;
 pub mod body;

@@ -21,6 +21,8 @@ pub struct Layout<'a> {
     pub support: Option<&'a str>,
     /// Whether new accounts can be made.
     pub open: bool,
+    /// Whether mail is not leaving. The same for everybody: nothing of whoever looks is in it.
+    pub delayed: bool,
 }
 
 impl<'a> Layout<'a> {
@@ -31,6 +33,7 @@ impl<'a> Layout<'a> {
             icon: &app.assets.icon,
             support: app.config.support_email.as_deref(),
             open: app.config.registration_open,
+            delayed: app.health.is_delayed(),
         }
     }
 }

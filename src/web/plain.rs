@@ -11,9 +11,10 @@ use super::pages::{AskPage, Layout, Problem, of_text, unrendered};
 use crate::app::App;
 use crate::error::{Form, ShownOn};
 
-/// Log in and register, each with and without a refusal.
+/// Log in and register, each with and without a refusal, and with and without the note that mail is
+/// delayed.
 #[derive(Default)]
-pub struct PlainPages([OnceLock<Page>; 4]);
+pub struct PlainPages([OnceLock<Page>; 8]);
 
 /// A page, cut where its sentence stands.
 struct Page {
@@ -42,14 +43,16 @@ impl PlainPages {
     }
 
     fn page(&self, app: &App, shown_on: ShownOn, refused: bool) -> Result<&Page, askama::Error> {
-        let kept = &self.0[usize::from(shown_on == ShownOn::Register) + 2 * usize::from(refused)];
+        let layout = Layout::of(app);
+        let registering = shown_on == ShownOn::Register;
+        let kept = &self.0[[registering, refused, layout.delayed].iter().fold(0, |at, bit| 2 * at + usize::from(*bit))];
         if let Some(page) = kept.get() {
             return Ok(page);
         }
         let form = Form { shown_on, ..Form::default() };
         let problem = Problem { sentence: SENTENCE.to_owned(), in_field: false };
         let error = refused.then_some(&problem);
-        let text = AskPage { layout: Layout::of(app), form: &form, error, notice: None }.render()?;
+        let text = AskPage { layout, form: &form, error, notice: None }.render()?;
         Ok(kept.get_or_init(|| Page::cut(text)))
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
-use actix_web::{App as Actix, HttpResponse, HttpServer, web};
+use actix_web::{App as Actix, HttpServer};
+use tokio::task::JoinHandle;
 
-use super::{Shared, guard};
+use super::{Shared, admin, guard};
 use crate::app::{self, App};
 use crate::config::Bind;
 
@@ -52,18 +53,36 @@ fn is_socket(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
-/// Serves until SIGTERM or SIGINT; then finishes what is in flight for as long as `grace`.
-pub async fn serve(app: Arc<App>, public: Listener, admin: Option<Listener>, grace: Duration) -> std::io::Result<()> {
-    let admin = match admin {
-        Some(listener) => Some(start_admin(app.clone(), listener)?),
-        None => None,
-    };
-    let server = start(app, public, grace)?;
-    let outcome = server.await;
-    if let Some(admin) = admin {
-        admin.stop(false).await;
+/// The two servers, running.
+pub struct Servers {
+    public: ServerHandle,
+    admin: Option<ServerHandle>,
+    ended: JoinHandle<std::io::Result<()>>,
+}
+
+impl Servers {
+    /// Starts to serve; requests have `grace` to end once they are told to stop.
+    pub fn start(app: Arc<App>, public: Listener, admin: Option<Listener>, grace: Duration) -> std::io::Result<Self> {
+        let admin = admin.map(|listener| start_admin(app.clone(), listener)).transpose()?;
+        let server = start(app, public, grace)?;
+        Ok(Self { public: server.handle(), admin, ended: tokio::spawn(server) })
     }
-    outcome
+
+    /// Returns when the public server has ended by itself, which it never should.
+    pub async fn ended(&mut self) -> String {
+        match (&mut self.ended).await {
+            Ok(Err(error)) => error.to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// Accepts no more, and finishes what is in flight.
+    pub async fn stop(self) {
+        self.public.stop(true).await;
+        if let Some(admin) = self.admin {
+            admin.stop(false).await;
+        }
+    }
 }
 
 /// The public server, running once it is awaited or spawned.
@@ -75,6 +94,8 @@ pub fn start(app: Arc<App>, listener: Listener, grace: Duration) -> std::io::Res
     })
     .client_request_timeout(HEAD_PATIENCE)
     .keep_alive(KEEP_ALIVE)
+    // `cli::serve` heeds them, for the workers as well.
+    .disable_signals()
     .shutdown_timeout(grace.as_secs());
     let server = match listener {
         Listener::Tcp(tcp) => server.listen(tcp)?,
@@ -83,13 +104,12 @@ pub fn start(app: Arc<App>, listener: Listener, grace: Duration) -> std::io::Res
     Ok(server.run())
 }
 
-/// `/metrics`, on a listener of its own that is never throttled.
+/// On a listener of its own.
 fn start_admin(app: Arc<App>, listener: Listener) -> std::io::Result<ServerHandle> {
     let shared: Shared = Data::from(app);
-    let server =
-        HttpServer::new(move || Actix::new().app_data(shared.clone()).route("/metrics", web::get().to(metrics)))
-            .workers(1)
-            .disable_signals();
+    let server = HttpServer::new(move || Actix::new().app_data(shared.clone()).configure(admin::routes))
+        .workers(1)
+        .disable_signals();
     let server = match listener {
         Listener::Tcp(tcp) => server.listen(tcp)?,
         Listener::Unix(unix) => server.listen_uds(unix)?,
@@ -98,10 +118,4 @@ fn start_admin(app: Arc<App>, listener: Listener) -> std::io::Result<ServerHandl
     let handle = running.handle();
     tokio::spawn(running);
     Ok(handle)
-}
-
-async fn metrics(app: Shared) -> HttpResponse {
-    HttpResponse::Ok()
-        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
-        .body(app.metrics.render())
 }

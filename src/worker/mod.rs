@@ -1,90 +1,126 @@
 //! What goes on beside the requests: mails leave, and what is over is swept away.
 
 mod outbox;
+mod outcome;
+mod plan;
 mod sweeper;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::app::App;
-pub use outbox::{Outcome, deliver_next};
-pub use sweeper::sweep;
+pub use outbox::{Postman, probe};
+pub use outcome::Outcome;
+pub use sweeper::{sweep, watch};
 
 /// How long an idle worker waits for a wake-up before it looks all the same.
 const POLL: Duration = Duration::from_secs(1);
-/// How often what is over is swept away.
-const SWEEP: Duration = Duration::from_secs(30);
-/// How long after a failure of the database a worker tries again.
+/// How often what is over is swept away, in looks at the queue.
+const SWEEP: u32 = 30;
+/// How long after a failure of the database or the mail server a worker tries again.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The running workers.
 pub struct Workers {
+    app: Arc<App>,
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: JoinSet<()>,
 }
 
 impl Workers {
     /// Starts `MAIL_CONCURRENCY` mailers and one sweeper.
     pub fn start(app: &Arc<App>) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let mut tasks: Vec<_> =
-            (0..app.config.mail_concurrency).map(|_| tokio::spawn(mail(app.clone(), stopped.clone()))).collect();
-        tasks.push(tokio::spawn(tidy(app.clone(), stopped)));
-        Self { stop, tasks }
+        let mut tasks = JoinSet::new();
+        for _ in 0..app.config.mail_concurrency {
+            tasks.spawn(mail(app.clone(), stopped.clone()));
+        }
+        tasks.spawn(tidy(app.clone(), stopped));
+        tasks.spawn(try_out(app.clone()));
+        Self { app: app.clone(), stop, tasks }
     }
 
-    /// Lets each worker finish the mail in hand for as long as `patience`; a mail that is stuck goes
-    /// back to the queue when its lease ends.
-    pub async fn stop(self, patience: Duration) {
+    /// Lets each worker finish the mail in hand for as long as `patience`; a mail that is stuck then
+    /// goes back to the queue.
+    pub async fn stop(mut self, patience: Duration) {
         let _ = self.stop.send(true);
-        let all = async {
-            for task in self.tasks {
-                let _ = task.await;
+        let ended = tokio::time::timeout(patience, async { while self.tasks.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            self.tasks.shutdown().await;
+            match self.app.store.give_back_all().await {
+                Ok(mails) => tracing::warn!(mails, "stuck with the mail server; given back to the queue"),
+                Err(error) => tracing::error!(%error, "mails in hand can't be given back; they wait for their lease"),
             }
-        };
-        let _ = tokio::time::timeout(patience, all).await;
+        }
     }
 }
 
+/// A wrong password is told at the start, and not when the first student waits.
+async fn try_out(app: Arc<App>) {
+    probe(&app).await;
+}
+
 async fn mail(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
+    let mut postman = Postman::default();
     while !*stopped.borrow() {
         // Wake, but still poll: the notification is armed before looking.
         let woken = app.wake.notified();
-        // In a task of its own: a mail that makes us panic must not end the worker with it.
-        let job = tokio::spawn({
-            let app = app.clone();
-            async move { deliver_next(&app).await }
-        });
-        let pause = match job.await {
-            Ok(Ok(Some(_))) => continue,
-            Ok(Ok(None)) => POLL,
-            Err(panic) => {
-                tracing::error!(%panic, "a mail could not be handled; it is tried again when its lease ends");
-                PAUSE
-            }
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the queue of mails can't be read; trying again");
-                PAUSE
-            }
-        };
+        let (kept, pause) = batch(&app, postman, stopped.clone()).await;
+        postman = kept;
+        let Some(pause) = pause else { continue };
+        postman.rest(&app).await;
         tokio::select! {
-            () = woken => {}
+            () = woken, if pause == POLL => {}
             () = tokio::time::sleep(pause) => {}
             _ = stopped.changed() => {}
+        }
+    }
+    postman.close().await;
+}
+
+/// One batch, and how long to wait before the next; none when there may be more to do. In a task of
+/// its own: a mail that makes us panic must not end the worker with it.
+async fn batch(app: &Arc<App>, mut postman: Postman, stopped: watch::Receiver<bool>) -> (Postman, Option<Duration>) {
+    let job = tokio::spawn({
+        let app = app.clone();
+        async move {
+            let outcomes = postman.deliver(&app, || *stopped.borrow()).await;
+            (postman, outcomes)
+        }
+    });
+    match AbortOnDropHandle::new(job).await {
+        Ok((postman, Ok(outcomes))) if outcomes.is_empty() => (postman, Some(POLL)),
+        Ok((postman, Ok(_))) => {
+            let pause = postman.is_troubled().then_some(PAUSE);
+            (postman, pause)
+        }
+        Ok((postman, Err(error))) => {
+            tracing::error!(%error, "the queue of mails can't be read; trying again");
+            (postman, Some(PAUSE))
+        }
+        Err(panic) => {
+            tracing::error!(%panic, "mails could not be handled; they are tried again when their lease ends");
+            (Postman::default(), Some(PAUSE))
         }
     }
 }
 
 async fn tidy(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
-    while !*stopped.borrow() {
-        if let Err(error) = sweep(&app).await {
-            tracing::error!(%error, "what is over can't be swept away; trying again");
+    for look in 0u32.. {
+        if *stopped.borrow() {
+            return;
+        }
+        let sweeping = look.is_multiple_of(SWEEP);
+        let tidied = if sweeping { sweep(&app).await } else { Ok(()) };
+        if let Err(error) = tidied.and(watch(&app).await) {
+            tracing::error!(%error, "the queue of mails can't be looked after; trying again");
         }
         tokio::select! {
-            () = tokio::time::sleep(SWEEP) => {}
+            () = tokio::time::sleep(POLL) => {}
             _ = stopped.changed() => {}
         }
     }

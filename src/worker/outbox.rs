@@ -1,133 +1,162 @@
-//! One mail: claim, look up, decide, mint, store the hash, mail, mark.
+//! A batch of mails: claim, plan, mail, mark.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
+use super::outcome::{Outcome, mark};
+use super::plan::{Plan, Step, plan};
 use crate::app::App;
 use crate::clock::Millis;
-use crate::domain::token::LinkToken;
-use crate::mail::SendError;
-use crate::mail::messages::{Kind, Letter};
+use crate::mail::{Fault, Line, Mail, SendError, Turn};
 use crate::store::StoreError;
-use crate::store::links::NewLink;
-use crate::store::outbox::{Purpose, QueuedMail};
-use crate::store::users::Account;
+use crate::store::outbox::QueuedMail;
 
-/// Pauses between tries, in seconds; the last one repeats until the link's deadline.
-const PAUSES: [Millis; 5] = [2, 8, 20, 55, 150];
+/// Mails that one worker takes at once at most. Few enough that a log-in doesn't wait behind them.
+const MOST: i64 = 32;
+/// A batch that took less time may be twice as big the next time, and one that took more half.
+const BRISK: u64 = 100_000;
 
-/// What became of a mail this time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Sent,
-    /// Nothing is to be sent: no such account, or a disabled one.
-    Dropped,
-    /// The server refused it for good.
-    Failed,
-    /// Not sent within a link's lifetime of being asked for.
-    Expired,
-    /// To be tried again.
-    Later,
-    /// It can't be made; set aside.
-    SetAside,
+/// What one worker keeps from batch to batch.
+pub struct Postman {
+    line: Line,
+    most: i64,
+    /// The last batch met with something that would stop the next mail as well.
+    troubled: bool,
 }
 
-impl Outcome {
-    /// A label of `doorpost_mails_total`; none while the mail is still on its way.
-    fn label(self) -> Option<&'static str> {
-        match self {
-            Self::Sent => Some("sent"),
-            Self::Dropped => Some("dropped"),
-            Self::Failed | Self::SetAside => Some("failed"),
-            Self::Expired => Some("expired"),
-            Self::Later => None,
+impl Default for Postman {
+    fn default() -> Self {
+        Self { line: Line::default(), most: 1, troubled: false }
+    }
+}
+
+impl Postman {
+    /// Handles a batch of due mails; nothing when none is due or none may leave. Ends early, the rest
+    /// given back, when `stopping` says so.
+    pub async fn deliver(&mut self, app: &Arc<App>, stopping: impl Fn() -> bool) -> Result<Vec<Outcome>, StoreError> {
+        if !may_send(app).await {
+            return Ok(Vec::new());
+        }
+        let (started, claimed_at) = (app.clock.monotonic(), app.clock.now());
+        let lease = app.config.mail_timeout * 2;
+        let mails = app.store.claim(claimed_at, lease, self.most).await?;
+        let all = mails.len() as i64 == self.most;
+        // A send begins only while the lease outlasts it.
+        let last_start = claimed_at + app.config.mail_timeout.as_millis() as Millis;
+        let hurried = || stopping() || app.clock.now() > last_start;
+        let outcomes = self.work_off(app, plan(app, mails).await?, hurried).await;
+        self.adapt(app.clock.monotonic() - started, all);
+        Ok(outcomes)
+    }
+
+    /// Whether to wait a little before the next batch.
+    pub fn is_troubled(&self) -> bool {
+        self.troubled
+    }
+
+    /// Closes the connection if it is idle.
+    pub async fn rest(&mut self, app: &App) {
+        self.line.rest(app.clock.monotonic()).await;
+    }
+
+    /// Closes the connection.
+    pub async fn close(&mut self) {
+        self.line.close().await;
+    }
+
+    async fn work_off(&mut self, app: &Arc<App>, plans: Vec<Plan>, hurried: impl Fn() -> bool) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(plans.len());
+        let mut ended = Vec::new();
+        // The mark of the mail before, written while the next one is under way.
+        let mut marking: Option<JoinHandle<()>> = None;
+        self.troubled = false;
+        for Plan { mail, step } in plans {
+            let outcome = match step {
+                Step::End(outcome) => outcome,
+                Step::Send(_) if self.troubled || hurried() => Outcome::GivenBack,
+                Step::Send(letter) => self.send(app, &mail, *letter).await,
+            };
+            outcomes.push(outcome);
+            let mark = tokio::spawn(mark(app.clone(), mail, outcome));
+            if outcome == Outcome::Sent {
+                finish(marking.replace(mark)).await;
+            } else {
+                ended.push(mark);
+            }
+        }
+        finish(marking.into_iter().chain(ended)).await;
+        outcomes
+    }
+
+    async fn send(&mut self, app: &App, mail: &QueuedMail, letter: Mail) -> Outcome {
+        let started = app.clock.monotonic();
+        let sent = app.mailer.send(&mut self.line, letter, started).await;
+        app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));
+        match sent {
+            Ok(()) => {
+                app.health.well();
+                tracing::info!(mail = mail.id, purpose = mail.purpose.text(), "mail sent");
+                Outcome::Sent
+            }
+            Err(error) => {
+                self.troubled = !error.is_about_the_mail();
+                failed(app, mail, &error)
+            }
         }
     }
-}
 
-/// Handles the next due mail; none when none is due.
-pub async fn deliver_next(app: &App) -> Result<Option<Outcome>, StoreError> {
-    let lease = app.config.mail_timeout * 2;
-    let Some(mail) = app.store.claim(app.clock.now(), lease).await? else { return Ok(None) };
-    let outcome = handle(app, &mail).await?;
-    if !mark(app, &mail, outcome).await? {
-        tracing::warn!(mail = mail.id, "the lease was lost to another worker; nothing marked");
-    } else if let Some(label) = outcome.label() {
-        app.metrics.mail(label);
-    }
-    Ok(Some(outcome))
-}
-
-async fn handle(app: &App, mail: &QueuedMail) -> Result<Outcome, StoreError> {
-    if mail.deadline_at <= app.clock.now() {
-        tracing::warn!(mail = mail.id, tries = mail.tries - 1, "mail given up: its link would be too old");
-        return Ok(Outcome::Expired);
-    }
-    match (mail.purpose, app.store.account(&mail.email).await?) {
-        (Purpose::LogIn, Account::None) | (_, Account::Disabled) => Ok(Outcome::Dropped),
-        (Purpose::LogIn, Account::Active(user)) => send(app, mail, &user.email, Kind::SignIn).await,
-        (Purpose::Register, Account::None) => send(app, mail, &mail.email, Kind::Welcome).await,
-        (Purpose::Register, Account::Active(user)) => send(app, mail, &user.email, Kind::AlreadyRegistered).await,
+    fn adapt(&mut self, took: u64, all: bool) {
+        self.most = match took {
+            _ if self.troubled => 1,
+            _ if took > BRISK => (self.most / 2).max(1),
+            _ if all => (self.most * 2).min(MOST),
+            _ => self.most,
+        };
     }
 }
 
-async fn send(app: &App, mail: &QueuedMail, to: &str, kind: Kind) -> Result<Outcome, StoreError> {
-    // Minted now, so that the queue holds no secret.
-    let (token, hash) = LinkToken::mint(app.random);
-    let now = app.clock.now();
-    let letter = Letter {
-        id: &mail.id,
-        to,
-        kind,
-        // Host poisoning: from BASE_URL, never from a header.
-        link: app.url(&format!("/users/log-in/{}", token.text())),
-        agent: &mail.agent,
-        asked_at: mail.asked_at,
-        now,
-    };
-    let letter = match letter.write(&app.config) {
-        Ok(letter) => letter,
-        Err(unmakeable) => {
-            tracing::error!(mail = mail.id, reason = unmakeable.0, "mail set aside: it can't be made");
-            return Ok(Outcome::SetAside);
-        }
-    };
-    let purpose = if kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
-    let until = now + app.config.link_lifetime.as_millis() as Millis;
-    let link = NewLink { mail, to, purpose, hash: &hash, now, expires_at: until };
-    if !app.store.mint_link(&link).await? {
-        tracing::info!(mail = mail.id, "nothing to send: the lease was lost, or an earlier copy's link was used");
-        return Ok(Outcome::Dropped);
-    }
-    let started = app.clock.monotonic();
-    let sent = app.mailer.send(letter).await;
-    app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));
-    Ok(match sent {
-        Ok(()) => {
-            tracing::info!(mail = mail.id, purpose = mail.purpose.text(), "mail sent");
-            Outcome::Sent
-        }
-        Err(refusal @ SendError::Refused(_)) => {
-            tracing::warn!(mail = mail.id, reason = %refusal, "mail refused by the mail server for good");
-            Outcome::Failed
-        }
-        Err(error) => {
-            tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
-            Outcome::Later
-        }
-    })
-}
-
-/// Writes the outcome down, if the lease still holds.
-async fn mark(app: &App, mail: &QueuedMail, outcome: Outcome) -> Result<bool, StoreError> {
-    let now = app.clock.now();
-    match outcome {
-        Outcome::Later => app.store.retry(mail, (now + pause(mail.tries)).min(mail.deadline_at)).await,
-        Outcome::SetAside => app.store.set_aside(mail, now).await,
-        _ => app.store.remove(mail).await,
+/// Whether mails may leave now. While they may not, one worker at a time finds out whether it is mended.
+async fn may_send(app: &App) -> bool {
+    let patience = app.config.mail_timeout * 2;
+    match app.health.turn(app.clock.monotonic(), patience.as_micros() as u64) {
+        Turn::Send => true,
+        Turn::Wait => false,
+        Turn::Probe => probe(app).await,
     }
 }
 
-fn pause(tries: i64) -> Millis {
-    let at = (tries.max(1) as usize - 1).min(PAUSES.len() - 1);
-    PAUSES[at] * 1000
+/// Whether a mail could leave, found out without one.
+pub async fn probe(app: &App) -> bool {
+    match app.mailer.probe().await {
+        Ok(()) => app.health.well(),
+        Err(ref error) => app.health.ill(error, app.clock.monotonic()),
+    }
+    app.health.is_well()
+}
+
+fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
+    if error.fault == Fault::Mail {
+        app.health.well();
+        tracing::warn!(mail = mail.id, reason = %error, "mail refused by the mail server for good");
+        return Outcome::Failed;
+    }
+    if error.is_about_the_mail() {
+        app.health.well();
+    } else {
+        app.health.ill(error, app.clock.monotonic());
+    }
+    if error.fault == Fault::Operator {
+        return Outcome::GivenBack;
+    }
+    tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
+    if error.fault == Fault::Unsure { Outcome::Unsure } else { Outcome::Later }
+}
+
+async fn finish(marks: impl IntoIterator<Item = JoinHandle<()>>) {
+    for mark in marks {
+        // A mark that panicked is a mail that is tried again.
+        let _ = mark.await;
+    }
 }

@@ -1,7 +1,12 @@
 //! The mail itself, as a mail server gets it: what stands in it, to whom it goes, and to whom not.
 
 mod faults;
+mod leaving;
+mod quota;
 mod trust;
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use doorpost::worker::Outcome;
 
@@ -24,8 +29,11 @@ async fn start_with(settings: &[(&str, &str)]) -> (TestApp, SmtpServer) {
     (start.run().await, smtp)
 }
 
+/// From another client network each time: what is tested here isn't its ceilings.
 async fn ask(app: &TestApp, path: &str, email: &str) {
-    app.browser().ask(path, email).await.assert_found("/users/check-email");
+    static NETWORKS: AtomicU32 = AtomicU32::new(0x0a00_0000);
+    let network = Ipv4Addr::from(NETWORKS.fetch_add(1, Ordering::Relaxed));
+    app.browser_at(&network.to_string()).ask(path, email).await.assert_found("/users/check-email");
 }
 
 /// Registers Ada and uses her link.

@@ -15,9 +15,10 @@ use doorpost::mail::{Mail, Mailer};
 use doorpost::store::Store;
 use doorpost::throttle::SharedCounters;
 use doorpost::web::server::{self, Listener};
-use doorpost::worker::{Outcome, deliver_next};
+use doorpost::worker::{self, Outcome};
 use sqlx::AnyPool;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
 use http::Browser;
 
@@ -26,6 +27,8 @@ pub struct TestApp {
     pub app: Arc<App>,
     pub address: SocketAddr,
     pub clock: Clock,
+    /// The worker's hands: its connection to the mail server is kept from call to call.
+    worker: Mutex<worker::Postman>,
     _folder: TempDir,
     /// A second way into the database, to see what is stored.
     pub database: AnyPool,
@@ -69,7 +72,7 @@ impl Start {
         let app = Arc::new(App::new(config, store, around).unwrap());
         tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
         let database = AnyPool::connect(&url).await.unwrap();
-        TestApp { app, address, clock, _folder: folder, database }
+        TestApp { app, address, clock, worker: Mutex::default(), _folder: folder, database }
     }
 }
 
@@ -99,11 +102,24 @@ impl TestApp {
 
     /// Runs the worker until nothing is due; what became of each mail.
     pub async fn work(&self) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
-        while let Some(outcome) = deliver_next(&self.app).await.unwrap() {
-            outcomes.push(outcome);
+        let (mut worker, mut outcomes) = (self.worker.lock().await, Vec::new());
+        loop {
+            let batch = worker.deliver(&self.app, || false).await.unwrap();
+            if batch.is_empty() {
+                return outcomes;
+            }
+            outcomes.extend(batch);
         }
-        outcomes
+    }
+
+    /// Ends the worker's connection to the mail server.
+    pub async fn hang_up(&self) {
+        self.worker.lock().await.close().await;
+    }
+
+    /// Looks whether mail is leaving, as the sweeper does every second.
+    pub async fn watch(&self) {
+        worker::watch(&self.app).await.unwrap();
     }
 
     /// Runs the worker until nothing is due; the mails that left, oldest first.

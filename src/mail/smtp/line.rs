@@ -1,0 +1,56 @@
+//! A connection that is kept over several mails.
+
+use std::time::Duration;
+
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+
+use crate::clock::Micros;
+
+/// How long a server may take to say good-bye.
+const GOODBYE: Duration = Duration::from_millis(500);
+/// After this long without a mail a connection is asked whether it still lives.
+const DOUBTFUL: Micros = 1_000_000;
+/// After this long it is closed: a server has few places, and somebody else may want this one.
+const IDLE: Micros = 10_000_000;
+
+/// One worker's connection. It is in here only while nothing is under way on it: whatever fails,
+/// times out or is cancelled takes it along.
+#[derive(Default)]
+pub struct Line(Option<Kept>);
+
+struct Kept {
+    connection: AsyncSmtpConnection,
+    used_at: Micros,
+}
+
+impl Line {
+    /// Closes the connection if it is idle.
+    pub async fn rest(&mut self, now: Micros) {
+        if self.0.as_ref().is_some_and(|kept| now.saturating_sub(kept.used_at) >= IDLE) {
+            self.close().await;
+        }
+    }
+
+    /// Says good-bye and closes.
+    pub async fn close(&mut self) {
+        if let Some(kept) = self.0.take() {
+            goodbye(kept.connection).await;
+        }
+    }
+
+    /// The connection, if it is fresh enough or still answers.
+    pub(super) async fn take(&mut self, now: Micros) -> Option<AsyncSmtpConnection> {
+        let mut kept = self.0.take()?;
+        let doubtful = now.saturating_sub(kept.used_at) >= DOUBTFUL;
+        (!doubtful || kept.connection.test_connected().await).then_some(kept.connection)
+    }
+
+    pub(super) fn keep(&mut self, connection: AsyncSmtpConnection, now: Micros) {
+        self.0 = Some(Kept { connection, used_at: now });
+    }
+}
+
+/// Ends a connection. How it ends, or whether it does, doesn't matter.
+pub(super) async fn goodbye(mut connection: AsyncSmtpConnection) {
+    let _ = tokio::time::timeout(GOODBYE, connection.quit()).await;
+}

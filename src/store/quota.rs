@@ -1,0 +1,58 @@
+//! The daily limit: what the mail server took in the last 24 hours, exactly and durably, for all
+//! replicas together.
+
+use sqlx::AnyConnection;
+
+use super::{Store, StoreError};
+use crate::clock::Millis;
+
+/// How far back the limit looks.
+const DAY: Millis = 24 * 3600 * 1000;
+/// A mail sent at `t` counts during `[t, t + 24 h)`.
+const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM mails_sent WHERE sent_at > $1";
+
+/// A place under the limit that a try asks for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The mail and its try.
+    pub id: String,
+    /// How many mails may have left in the last 24 hours before this one, and no more.
+    pub ceiling: i64,
+}
+
+/// The first statement of a transaction is a write, and here a lock that replicas share: no two of
+/// them take the last place.
+pub(super) async fn lock_and_count(connection: &mut AnyConnection, now: Millis) -> sqlx::Result<i64> {
+    sqlx::query("INSERT INTO marks (name, at) VALUES ('daily_limit', $1) ON CONFLICT (name) DO UPDATE SET at = $1")
+        .bind(now)
+        .execute(&mut *connection)
+        .await?;
+    let (sent,): (i64,) = sqlx::query_as(COUNT).bind(now - DAY).fetch_one(connection).await?;
+    Ok(sent)
+}
+
+pub(super) async fn take(connection: &mut AnyConnection, place: &Place, now: Millis) -> sqlx::Result<()> {
+    let take = sqlx::query("INSERT INTO mails_sent (id, sent_at) VALUES ($1, $2)").bind(&place.id).bind(now);
+    take.execute(connection).await.map(drop)
+}
+
+impl Store {
+    /// Gives back the place of a try that the mail server certainly didn't take.
+    pub async fn free_place(&self, id: &str) -> Result<(), StoreError> {
+        sqlx::query("DELETE FROM mails_sent WHERE id = $1").bind(id).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// How many mails count against the limit.
+    pub async fn sent_in_a_day(&self, now: Millis) -> Result<i64, StoreError> {
+        let (sent,): (i64,) = sqlx::query_as(COUNT).bind(now - DAY).fetch_one(&self.read).await?;
+        Ok(sent)
+    }
+
+    /// Removes what counts no more, at most `most` rows; how many.
+    pub async fn sweep_places(&self, now: Millis, most: i64) -> Result<u64, StoreError> {
+        let done =
+            sqlx::query("DELETE FROM mails_sent WHERE id IN (SELECT id FROM mails_sent WHERE sent_at <= $1 LIMIT $2)");
+        Ok(done.bind(now - DAY).bind(most).execute(&self.write).await?.rows_affected())
+    }
+}

@@ -1,0 +1,103 @@
+//! What became of a mail: what is counted, logged and written down about it.
+
+use std::sync::Arc;
+
+use super::plan::place_of;
+use crate::app::App;
+use crate::clock::Millis;
+use crate::store::outbox::{Fate, QueuedMail};
+
+/// Pauses between tries, in seconds; the last one repeats until the link's deadline.
+const PAUSES: [Millis; 5] = [2, 8, 20, 55, 150];
+/// How often a mail that can't be made is tried before it is set aside.
+const HOPELESS: i64 = PAUSES.len() as i64;
+
+/// What became of a mail this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Sent,
+    /// Nothing is to be sent: no such account, a disabled one, or the lease was lost.
+    Dropped,
+    /// The server refused it for good.
+    Failed,
+    /// Not sent within a link's lifetime of being asked for.
+    Expired,
+    /// To be tried again.
+    Later,
+    /// As `Later`, but the server may have taken it.
+    Unsure,
+    /// The daily limit holds it back.
+    Held,
+    /// Not tried: the queue pauses, or the worker stops.
+    GivenBack,
+    /// It can't be made, was tried often enough, and is set aside.
+    SetAside,
+}
+
+impl Outcome {
+    /// A label of `doorpost_mails_total`; none while the mail is still on its way.
+    fn label(self, mail: &QueuedMail) -> Option<&'static str> {
+        match self {
+            Self::Sent => Some("sent"),
+            Self::Dropped => Some("dropped"),
+            Self::Failed | Self::SetAside => Some("failed"),
+            // Counted once, when it begins.
+            Self::Held if mail.held_at.is_none() => Some("held_back"),
+            Self::Expired if mail.held_at.is_none() => Some("expired"),
+            _ => None,
+        }
+    }
+
+    fn fate(self, mail: &QueuedMail, now: Millis) -> Fate {
+        let due_at = (now + pause(mail.tries)).min(mail.deadline_at);
+        match self {
+            Self::Sent | Self::Dropped | Self::Failed | Self::Expired => Fate::Remove,
+            Self::SetAside => Fate::SetAside(now),
+            Self::Later | Self::Unsure => Fate::Retry(due_at),
+            Self::Held => Fate::Hold { held_at: mail.held_at.unwrap_or(now), due_at },
+            Self::GivenBack => Fate::GiveBack,
+        }
+    }
+}
+
+/// Writes down what became of a mail, if the lease still holds.
+pub async fn mark(app: Arc<App>, mail: QueuedMail, outcome: Outcome) {
+    let now = app.clock.now();
+    // The server certainly didn't take it.
+    let not_taken = matches!(outcome, Outcome::Later | Outcome::GivenBack | Outcome::Failed);
+    if not_taken && app.config.daily_limit.is_some() {
+        let freed = app.store.free_place(&place_of(&mail)).await;
+        freed.unwrap_or_else(|error| tracing::error!(mail = mail.id, %error, "it counts against the daily limit"));
+    }
+    match app.store.mark(&mail, outcome.fate(&mail, now)).await {
+        Ok(true) => note(&app, &mail, outcome),
+        Ok(false) => tracing::warn!(mail = mail.id, "the lease was lost to another worker; nothing marked"),
+        Err(error) => tracing::error!(mail = mail.id, %error, "can't be marked; it is tried again when its lease ends"),
+    }
+}
+
+/// Counts what became of a mail, and logs what nobody has logged yet.
+fn note(app: &App, mail: &QueuedMail, outcome: Outcome) {
+    if let Some(label) = outcome.label(mail) {
+        app.metrics.mail(label);
+    }
+    match outcome {
+        Outcome::Expired => {
+            tracing::warn!(mail = mail.id, tries = mail.tries - 1, "mail given up: its link would be too old")
+        }
+        Outcome::Held if mail.held_at.is_none() => tracing::warn!(mail = mail.id, "mail held back by MAIL_DAILY_LIMIT"),
+        Outcome::SetAside => tracing::error!(mail = mail.id, "mail set aside; see doorpost outbox list"),
+        _ => {}
+    }
+}
+
+/// What becomes of a mail that can't be made, at `now`: perhaps what stands in the way goes away.
+pub fn unmakeable(mail: &QueuedMail, now: Millis) -> Outcome {
+    let last = mail.tries >= HOPELESS || now + pause(mail.tries) >= mail.deadline_at;
+    if last { Outcome::SetAside } else { Outcome::Later }
+}
+
+fn pause(tries: i64) -> Millis {
+    let at = (tries.max(1) as usize - 1).min(PAUSES.len() - 1);
+    PAUSES[at] * 1000
+}

@@ -1,0 +1,114 @@
+//! What a batch of claimed mails is to come to: look up, decide, write, mint. Nothing has left yet.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::outcome::{Outcome, unmakeable};
+use crate::app::App;
+use crate::clock::Millis;
+use crate::domain::token::{Hash, LinkToken};
+use crate::mail::Mail;
+use crate::mail::messages::{Kind, Letter, Unmakeable};
+use crate::store::StoreError;
+use crate::store::links::NewLink;
+use crate::store::outbox::{Purpose, QueuedMail};
+use crate::store::quota::Place;
+use crate::store::tries::{Begun, Try};
+use crate::store::users::Account;
+
+/// A claimed mail, and what is to be done with it.
+pub struct Plan {
+    pub mail: QueuedMail,
+    pub step: Step,
+}
+
+/// What is to be done.
+pub enum Step {
+    /// Nothing leaves; that is its end, for this time.
+    End(Outcome),
+    /// A mail whose link is stored.
+    Send(Box<Mail>),
+}
+
+/// A mail that is written, and whose link isn't stored yet.
+struct Draft {
+    letter: Box<Mail>,
+    to: String,
+    kind: Kind,
+    hash: Hash,
+}
+
+/// Plans a batch. One transaction stores all the links and takes all the places under the daily limit.
+pub async fn plan(app: &App, mails: Vec<QueuedMail>) -> Result<Vec<Plan>, StoreError> {
+    let mut decided = Vec::with_capacity(mails.len());
+    for mail in mails {
+        let draft = decide(app, &mail).await?;
+        decided.push((mail, draft));
+    }
+    let now = app.clock.now();
+    let drafts = decided.iter().filter_map(|(mail, draft)| Some((mail, draft.as_ref().ok()?)));
+    let tries: Vec<Try<'_>> = drafts.map(|(mail, draft)| draft.try_at(app, mail, now)).collect();
+    let begun = if tries.is_empty() { Vec::new() } else { app.store.begin(&tries, now).await? };
+    let mut begun = begun.into_iter();
+    let step = |draft| match draft {
+        Err(outcome) => Step::End(outcome),
+        Ok(Draft { letter, .. }) => match begun.next() {
+            Some(Begun::Go) => Step::Send(letter),
+            Some(Begun::Held) => Step::End(Outcome::Held),
+            _ => Step::End(Outcome::Dropped),
+        },
+    };
+    let (mails, drafts): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
+    Ok(mails.into_iter().zip(drafts.into_iter().map(step)).map(|(mail, step)| Plan { mail, step }).collect())
+}
+
+/// The place that a try of this mail takes under the daily limit.
+pub fn place_of(mail: &QueuedMail) -> String {
+    format!("{}/{}", mail.id, mail.tries)
+}
+
+async fn decide(app: &App, mail: &QueuedMail) -> Result<Result<Draft, Outcome>, StoreError> {
+    if mail.deadline_at <= app.clock.now() {
+        return Ok(Err(Outcome::Expired));
+    }
+    Ok(match (mail.purpose, app.store.account(&mail.email).await?) {
+        (Purpose::LogIn, Account::None) | (_, Account::Disabled) => Err(Outcome::Dropped),
+        (Purpose::LogIn, Account::Active(user)) => write(app, mail, user.email, Kind::SignIn),
+        (Purpose::Register, Account::None) => write(app, mail, mail.email.clone(), Kind::Welcome),
+        (Purpose::Register, Account::Active(user)) => write(app, mail, user.email, Kind::AlreadyRegistered),
+    })
+}
+
+fn write(app: &App, mail: &QueuedMail, to: String, kind: Kind) -> Result<Draft, Outcome> {
+    // Minted now, so that the queue holds no secret.
+    let (token, hash) = LinkToken::mint(app.random);
+    let letter = Letter {
+        id: &mail.id,
+        to: &to,
+        kind,
+        // Host poisoning: from BASE_URL, never from a header.
+        link: app.url(&format!("/users/log-in/{}", token.text())),
+        agent: &mail.agent,
+        asked_at: mail.asked_at,
+        now: app.clock.now(),
+    };
+    // A row that makes us panic must not take the rest of its batch with it.
+    let written = catch_unwind(AssertUnwindSafe(|| letter.write(&app.config)));
+    match written.unwrap_or_else(|_| Err(Unmakeable("writing it ended in a panic".to_owned()))) {
+        Ok(letter) => Ok(Draft { letter: Box::new(letter), to, kind, hash }),
+        Err(Unmakeable(reason)) => {
+            tracing::error!(mail = mail.id, tries = mail.tries, reason, "a mail can't be made");
+            Err(unmakeable(mail, app.clock.now()))
+        }
+    }
+}
+
+impl Draft {
+    fn try_at<'a>(&'a self, app: &App, mail: &'a QueuedMail, now: Millis) -> Try<'a> {
+        let purpose = if self.kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
+        let expires_at = now + app.config.link_lifetime.as_millis() as Millis;
+        let link = NewLink { mail, to: &self.to, purpose, hash: &self.hash, now, expires_at };
+        // Flooding the plan's quota: what has no account stops short of the reserve.
+        let ceiling = app.config.daily_limit.map(|limit| limit.ceiling(self.kind != Kind::Welcome));
+        Try { link, place: ceiling.map(|ceiling| Place { id: place_of(mail), ceiling }) }
+    }
+}
