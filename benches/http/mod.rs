@@ -1,53 +1,41 @@
-//! The release build beside a control, in one run and on one core: `scripts/bench`.
-//!
-//! Requests a second say more about a machine than about a program, so every figure has a control:
-//! a bare actix-web server that answers the same bytes and does nothing for them. The two take
-//! turns, so that whatever else the machine does meets both. What travels is the ratio.
+//! The log-in page beside a bare actix-web server that answers the same bytes and does nothing for
+//! them; and what the process takes: its size, its start, its memory under a flood.
 
-mod client;
-mod control;
+pub mod control;
 mod flood;
-mod load;
-mod server;
+mod scenario;
 
 use std::fs;
 use std::time::Duration;
 
-use load::Scenario;
-use server::Server;
+use crate::load::Load;
+use crate::median;
+use crate::server::{self, OPEN, Server};
+use scenario::Scenario;
+
+/// The mode in which this program is the control.
+pub const CONTROL: &str = "http-control";
 
 const OFF: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "off")];
 const HIGH: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "1000000"), ("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "1")];
-const OPEN: &[(&str, &str)] = &[
-    ("THROTTLE_IP_BURST_LIMIT", "100000"),
-    ("THROTTLE_IP_BURST_WINDOW_SECONDS", "1"),
-    ("THROTTLE_IP_HOURLY_LIMIT", "100000"),
-    ("THROTTLE_IP_HOURLY_WINDOW_SECONDS", "1"),
-    ("THROTTLE_EMAIL_LIMIT", "100000"),
-    ("THROTTLE_EMAIL_WINDOW_SECONDS", "1"),
-];
+
+const PAGE: Load = Load { posts: false, status: 200, seconds: 2 };
+const REFUSED: Load = Load { posts: true, status: 429, seconds: 2 };
+const ACCEPTED: Load = Load { posts: true, status: 302, seconds: 2 };
 
 const SCENARIOS: [Scenario; 4] = [
-    Scenario { name: "GET, counter off", posts: false, before: 0, status: 200, settings: OFF },
-    Scenario { name: "GET, counted", posts: false, before: 0, status: 200, settings: HIGH },
+    Scenario { name: "GET, counter off", load: PAGE, before: 0, settings: OFF },
+    Scenario { name: "GET, counted", load: PAGE, before: 0, settings: HIGH },
     // The default ceilings: the fifth request for a link is the last one allowed.
-    Scenario { name: "POST, refused", posts: true, before: 5, status: 429, settings: &[] },
-    Scenario { name: "POST, accepted", posts: true, before: 0, status: 302, settings: OPEN },
+    Scenario { name: "POST, refused", load: REFUSED, before: 5, settings: &[] },
+    Scenario { name: "POST, accepted", load: ACCEPTED, before: 0, settings: OPEN },
 ];
 
 /// How many client networks the flood comes from, in all and by the first reading.
 const NETWORKS: [u32; 2] = [1_000_000, 2_000_000];
 const STARTS: usize = 5;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match &arguments[..] {
-        [mode, address, answer] if mode == "control" => control::serve(address, answer),
-        _ => measure(),
-    }
-}
-
-fn measure() {
+pub fn measure() {
     println!("{:<18}{:>12}{:>12}{:>8}", "/users/log-in", "doorpost/s", "control/s", "ratio");
     for scenario in &SCENARIOS {
         let (real, control) = scenario.measure();
@@ -71,9 +59,4 @@ fn memory() {
         sent = networks;
         println!("{:<34}{:>16}", format!("RSS after {networks} networks, KiB"), server.rss_kib());
     }
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }

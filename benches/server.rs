@@ -1,5 +1,6 @@
 //! A server in a process of its own, on core 0, with a folder of its own; gone when dropped.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::{Child, Command};
@@ -7,11 +8,24 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::client::{Answer, Connection, get};
+use crate::client::{Answer, Connection, get, post};
 
 pub const DOORPOST: &str = env!("CARGO_BIN_EXE_doorpost");
+/// Where the requests seem to come from.
+pub const NETWORK: &str = "203.0.113.9";
+/// Ceilings that no load here reaches.
+pub const OPEN: &[(&str, &str)] = &[
+    ("THROTTLE_IP_BURST_LIMIT", "100000"),
+    ("THROTTLE_IP_BURST_WINDOW_SECONDS", "1"),
+    ("THROTTLE_IP_HOURLY_LIMIT", "100000"),
+    ("THROTTLE_IP_HOURLY_WINDOW_SECONDS", "1"),
+    ("THROTTLE_EMAIL_LIMIT", "100000"),
+    ("THROTTLE_EMAIL_WINDOW_SECONDS", "1"),
+];
 /// The longest that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Beside what was built: the system's own folder for such things is often kept in memory.
+const FOLDERS: &str = env!("CARGO_TARGET_TMPDIR");
 
 pub struct Server {
     pub address: String,
@@ -24,7 +38,12 @@ pub struct Server {
 impl Server {
     /// The real one: it logs to a file, as it does under a service manager.
     pub fn doorpost(settings: &[(&str, &str)]) -> Self {
-        Self::start("/health", |address| {
+        Self::doorpost_in(folder(), settings)
+    }
+
+    /// The real one, with whatever the folder holds.
+    pub fn doorpost_in(folder: TempDir, settings: &[(&str, &str)]) -> Self {
+        Self::start(folder, "/health", |address| {
             let mut command = pinned(DOORPOST);
             let url = format!("http://{address}");
             command.env("BIND", address).env("BASE_URL", url).env("ADMIN_BIND", "off");
@@ -33,16 +52,17 @@ impl Server {
         })
     }
 
-    /// The control, which gives `answer` to every request.
-    pub fn control(answer: &Answer) -> Self {
+    /// The control of that name, which gives `answer` to every request.
+    pub fn control(name: &str, answer: &Answer) -> Self {
         let recorded = tempfile::NamedTempFile::new().expect("a temporary file");
         serde_json::to_writer(&recorded, answer).expect("the answer can be written");
-        let server = Self::start("/users/log-in", |address| {
+        let server = Self::start(folder(), "/users/log-in", |address| {
             let mut command = pinned(std::env::current_exe().expect("a process knows its program"));
-            command.args(["control", address]).arg(recorded.path());
+            command.args([name, address]).arg(recorded.path());
             command
         });
-        assert_eq!(&server.ask(&get("/users/log-in", "203.0.113.9")), answer, "the control answers the same bytes");
+        let given = server.ask(&post("person1000000@school.example", NETWORK));
+        assert_eq!(&given, answer, "the control answers the same bytes");
         server
     }
 
@@ -58,9 +78,7 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    fn start(path: &str, command: impl FnOnce(&str) -> Command) -> Self {
-        let folder = TempDir::new().expect("a temporary folder");
-        fs::create_dir(folder.path().join("data")).expect("a fresh folder");
+    fn start(folder: TempDir, path: &str, command: impl FnOnce(&str) -> Command) -> Self {
         let output = File::create(folder.path().join("output")).expect("a fresh file");
         let address = free_address();
         let mut command = command(&address);
@@ -68,7 +86,7 @@ impl Server {
         let spawned = now();
         let process = command.spawn().expect("taskset, from util-linux, starts it");
         let mut server = Self { address, first_answer: PATIENCE, process, _folder: folder };
-        while ask(&server.address, &get(path, "203.0.113.9")).is_err() {
+        while ask(&server.address, &get(path, NETWORK)).is_err() {
             assert!(spawned.elapsed() < PATIENCE, "it did not start");
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -86,10 +104,27 @@ impl Drop for Server {
 }
 
 /// One core, so one worker: nothing else of the caller's environment reaches it.
-fn pinned(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub fn pinned(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", "0"]).arg(program).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
+}
+
+/// A folder for one server, with room for its database.
+pub fn folder() -> TempDir {
+    let folder = TempDir::new_in(FOLDERS).expect("a temporary folder");
+    fs::create_dir(folder.path().join("data")).expect("a fresh folder");
+    folder
+}
+
+/// What the folders' file system is, and a word of warning where nothing is ever flushed to a disk.
+pub fn disk() -> String {
+    let output = Command::new("df").args(["--output=fstype", FOLDERS]).output().expect("df, from coreutils");
+    let kind = String::from_utf8_lossy(&output.stdout).lines().nth(1).unwrap_or("an unknown file system").to_owned();
+    match &*kind {
+        "tmpfs" | "ramfs" => format!("{kind}, IN MEMORY: what is said of accepted requests and mails is worth nothing"),
+        _ => kind,
+    }
 }
 
 fn ask(address: &str, request: &str) -> std::io::Result<Answer> {
@@ -98,12 +133,12 @@ fn ask(address: &str, request: &str) -> std::io::Result<Answer> {
     connection.receive()
 }
 
-fn free_address() -> String {
+pub fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound").to_string()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
