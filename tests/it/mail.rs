@@ -3,6 +3,7 @@
 mod faults;
 mod leaving;
 mod quota;
+mod real;
 mod trust;
 
 use std::net::Ipv4Addr;

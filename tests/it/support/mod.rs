@@ -1,6 +1,7 @@
 //! Starts the app, drives the worker by hand, reads the mail.
 
 pub mod http;
+pub mod postfix;
 pub mod process;
 pub mod smtp;
 
