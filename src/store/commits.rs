@@ -54,26 +54,32 @@ impl Commits {
 async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<Waiting>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.recv_many(&mut batch, TOGETHER).await > 0 {
-        // Nobody waits for the row any more, and nobody was promised it.
-        batch.retain(|(_, answer)| !answer.is_closed());
-        match commit(&pool, &batch).await {
+        match commit(&pool, &mut batch).await {
             Ok(changed) => answer(batch.drain(..), changed.into_iter().map(Ok)),
             Err(error) => answer(batch.drain(..), std::iter::repeat(Err(error.to_string()))),
         }
     }
 }
 
-async fn commit(pool: &AnyPool, batch: &[Waiting]) -> sqlx::Result<Vec<u64>> {
-    let mut changed = Vec::with_capacity(batch.len());
-    let mut transaction = pool.begin().await?;
-    for (row, _) in batch {
-        changed.push(match row {
-            Write::Queue(mail) => mail.insert(&mut transaction).await?,
-            Write::Mark(mark) => mark.make(&mut transaction).await?,
-        });
+/// Writes a batch, without those for which nobody waits any more: they were told that it failed.
+async fn commit(pool: &AnyPool, batch: &mut Vec<Waiting>) -> sqlx::Result<Vec<u64>> {
+    loop {
+        batch.retain(|(_, answer)| !answer.is_closed());
+        let mut changed = Vec::with_capacity(batch.len());
+        let mut transaction = pool.begin().await?;
+        for (row, _) in &*batch {
+            changed.push(match row {
+                Write::Queue(mail) => mail.insert(&mut transaction).await?,
+                Write::Mark(mark) => mark.make(&mut transaction).await?,
+            });
+        }
+        // The lock may have been long in coming.
+        if !batch.iter().any(|(_, answer)| answer.is_closed()) {
+            transaction.commit().await?;
+            return Ok(changed);
+        }
+        transaction.rollback().await?;
     }
-    transaction.commit().await?;
-    Ok(changed)
 }
 
 fn answer(batch: impl Iterator<Item = Waiting>, outcomes: impl Iterator<Item = Outcome>) {

@@ -25,8 +25,6 @@ pub struct Link {
 #[derive(Debug)]
 pub struct NewLink<'a> {
     pub mail: &'a QueuedMail,
-    /// The address the link signs in, which is also where it is mailed.
-    pub to: &'a str,
     pub purpose: Purpose,
     pub hash: &'a Hash,
     pub now: Millis,
@@ -86,7 +84,7 @@ pub(super) async fn mint(connection: &mut AnyConnection, link: &NewLink<'_>) -> 
     .bind(link.hash.as_str())
     .bind(&link.mail.id)
     .bind(link.purpose.text())
-    .bind(link.to)
+    .bind(&link.mail.email)
     .bind(&link.mail.browser)
     .bind(&link.mail.return_to)
     .bind(link.now)

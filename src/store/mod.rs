@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::MigrateError;
+use sqlx::{AnyPool, Connection};
 use uuid::Uuid;
 
 use crate::clock::Millis;
@@ -116,6 +116,9 @@ fn pool(connections: u32) -> AnyPoolOptions {
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
+        // After a failed COMMIT (a full disk) SQLite has rolled back and sqlx believes that it hasn't: on
+        // such a connection nothing would ever be committed again.
+        .after_release(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
         .after_connect(|connection, _| {
             Box::pin(async move {
                 for pragma in [

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, AssertSqlSafe};
 use uuid::Uuid;
 
 use super::commits::Write;
+use super::users::Account;
 use super::{Store, StoreError};
 use crate::clock::Millis;
 use crate::domain::email::Email;
@@ -63,6 +64,8 @@ pub struct QueuedMail {
     pub tries: i64,
     /// Since when the daily limit keeps it back.
     pub held_at: Option<Millis>,
+    /// Whose address it is. The account's address is this very one: it was found by it.
+    pub account: Account,
 }
 
 /// What becomes of a mail under lease.
@@ -82,7 +85,8 @@ pub enum Fate {
 
 /// A fate to write down, if the lease still holds.
 pub struct Mark {
-    id: String,
+    /// Of one batch: they share their lease.
+    ids: Vec<String>,
     lease: String,
     fate: Fate,
 }
@@ -109,30 +113,31 @@ impl NewMail {
 impl Mark {
     /// Fenced: a worker that lost its lease can't undo what another has done.
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let mark = match self.fate {
-            Fate::Remove => sqlx::query("DELETE FROM outbox WHERE id = $1 AND lease = $2"),
-            Fate::Retry(_) => sqlx::query("UPDATE outbox SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2"),
-            Fate::Hold { .. } => {
-                sqlx::query("UPDATE outbox SET lease = NULL, due_at = $3, held_at = $4 WHERE id = $1 AND lease = $2")
+        let (change, times) = match self.fate {
+            Fate::Remove => ("DELETE FROM outbox", vec![]),
+            Fate::Retry(at) => ("UPDATE outbox SET lease = NULL, due_at = $2", vec![at]),
+            Fate::Hold { held_at, due_at } => {
+                ("UPDATE outbox SET lease = NULL, due_at = $2, held_at = $3", vec![due_at, held_at])
             }
-            Fate::GiveBack => sqlx::query(
-                "UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1 WHERE id = $1 AND lease = $2",
-            ),
-            Fate::SetAside(_) => {
-                sqlx::query("UPDATE outbox SET lease = NULL, failed_at = $3 WHERE id = $1 AND lease = $2")
-            }
+            Fate::GiveBack => ("UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1", vec![]),
+            Fate::SetAside(at) => ("UPDATE outbox SET lease = NULL, failed_at = $2", vec![at]),
         };
-        let mark = mark.bind(&self.id).bind(&self.lease);
-        let mark = match self.fate {
-            Fate::Remove | Fate::GiveBack => mark,
-            Fate::Retry(at) | Fate::SetAside(at) => mark.bind(at),
-            Fate::Hold { held_at, due_at } => mark.bind(due_at).bind(held_at),
-        };
+        let first = times.len() + 2;
+        let ids: Vec<_> = (first..first + self.ids.len()).map(|at| format!("${at}")).collect();
+        let statement = format!("{change} WHERE lease = $1 AND id IN ({})", ids.join(", "));
+        // Nothing but our own words and markers.
+        let mut mark = sqlx::query(AssertSqlSafe(statement)).bind(&self.lease);
+        for at in times {
+            mark = mark.bind(at);
+        }
+        for id in &self.ids {
+            mark = mark.bind(id);
+        }
         Ok(mark.execute(connection).await?.rows_affected())
     }
 }
 
-type Row = (String, String, String, String, String, Option<String>, i64, i64, String, i64, Option<i64>);
+type Row = (String, String, String, String, String, Option<String>, i64, i64, String, i64, Option<i64>, Option<String>);
 
 impl Store {
     /// Queues a mail; returns once the row would survive a power cut.
@@ -141,14 +146,16 @@ impl Store {
     }
 
     /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
-    /// longest due first. One statement decides who gets them.
+    /// longest due first. One statement decides who gets them, and looks up whose they are.
     pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Vec<QueuedMail>, StoreError> {
         let rows: Vec<Row> = sqlx::query_as(
             "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
              WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
                  SELECT id FROM outbox WHERE failed_at IS NULL AND due_at <= $3
                  ORDER BY purpose, due_at LIMIT $4)
-             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at",
+             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at,
+                 (SELECT CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END
+                  FROM users WHERE users.email = outbox.email)",
         )
         .bind(format!("{}.{}", self.instance, Uuid::now_v7()))
         .bind(now + lease.as_millis() as Millis)
@@ -162,10 +169,13 @@ impl Store {
         Ok(mails)
     }
 
-    /// Writes down what became of a mail. False when the lease was lost, and nothing was changed.
-    pub async fn mark(&self, mail: &QueuedMail, fate: Fate) -> Result<bool, StoreError> {
-        let mark = Mark { id: mail.id.clone(), lease: mail.lease.clone(), fate };
-        Ok(self.commits.write(Write::Mark(mark)).await? == 1)
+    /// Writes down what became of mails of one batch. False when a lease was lost, and what it held is
+    /// unchanged.
+    pub async fn mark(&self, mails: &[QueuedMail], fate: Fate) -> Result<bool, StoreError> {
+        let Some(first) = mails.first() else { return Ok(true) };
+        let ids = mails.iter().map(|mail| mail.id.clone()).collect();
+        let mark = Mark { ids, lease: first.lease.clone(), fate };
+        Ok(self.commits.write(Write::Mark(mark)).await? == mails.len() as u64)
     }
 
     /// Gives back every mail that this process has in hand; how many.
@@ -180,8 +190,14 @@ impl Store {
 
 impl From<Row> for QueuedMail {
     fn from(row: Row) -> Self {
-        let (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at) = row;
+        let (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at, account) =
+            row;
         let purpose = Purpose::read(&purpose);
-        Self { id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at }
+        let account = match account.as_deref() {
+            None => Account::None,
+            Some("active") => Account::Active,
+            Some(_) => Account::Disabled,
+        };
+        Self { id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at, account }
     }
 }

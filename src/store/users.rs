@@ -15,25 +15,24 @@ pub struct User {
 }
 
 /// What is known of an address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Account {
     None,
-    Active(User),
+    Active,
     Disabled,
 }
 
 impl Store {
     /// The account of a folded address.
     pub async fn account(&self, email: &str) -> Result<Account, StoreError> {
-        let row: Option<(String, String, Option<i64>)> =
-            sqlx::query_as("SELECT id, email, disabled_at FROM users WHERE email = $1")
-                .bind(email)
-                .fetch_optional(&self.read)
-                .await?;
+        let row: Option<(Option<i64>,)> = sqlx::query_as("SELECT disabled_at FROM users WHERE email = $1")
+            .bind(email)
+            .fetch_optional(&self.read)
+            .await?;
         Ok(match row {
             None => Account::None,
-            Some((id, email, None)) => Account::Active(User { id, email }),
-            Some(_) => Account::Disabled,
+            Some((None,)) => Account::Active,
+            Some((Some(_),)) => Account::Disabled,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What goes on beside the requests: mails leave, and what is over is swept away.
 
+mod marks;
 mod outbox;
 mod outcome;
 mod plan;

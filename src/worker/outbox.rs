@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-
-use super::outcome::{Outcome, mark};
+use super::marks::Marks;
+use super::outcome::Outcome;
 use super::plan::{Plan, Step, plan};
 use crate::app::App;
 use crate::clock::Millis;
@@ -68,9 +67,7 @@ impl Postman {
 
     async fn work_off(&mut self, app: &Arc<App>, plans: Vec<Plan>, hurried: impl Fn() -> bool) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(plans.len());
-        let mut ended = Vec::new();
-        // The mark of the mail before, written while the next one is under way.
-        let mut marking: Option<JoinHandle<()>> = None;
+        let mut marks = Marks::new(app);
         self.troubled = false;
         for Plan { mail, step } in plans {
             let outcome = match step {
@@ -79,14 +76,9 @@ impl Postman {
                 Step::Send(letter) => self.send(app, &mail, *letter).await,
             };
             outcomes.push(outcome);
-            let mark = tokio::spawn(mark(app.clone(), mail, outcome));
-            if outcome == Outcome::Sent {
-                finish(marking.replace(mark)).await;
-            } else {
-                ended.push(mark);
-            }
+            marks.make(mail, outcome).await;
         }
-        finish(marking.into_iter().chain(ended)).await;
+        marks.finish().await;
         outcomes
     }
 
@@ -152,11 +144,4 @@ fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
     }
     tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
     if error.fault == Fault::Unsure { Outcome::Unsure } else { Outcome::Later }
-}
-
-async fn finish(marks: impl IntoIterator<Item = JoinHandle<()>>) {
-    for mark in marks {
-        // A mark that panicked is a mail that is tried again.
-        let _ = mark.await;
-    }
 }

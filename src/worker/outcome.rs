@@ -1,9 +1,5 @@
-//! What became of a mail: what is counted, logged and written down about it.
+//! What became of a mail: what is counted, and what is to be written down about it.
 
-use std::sync::Arc;
-
-use super::plan::place_of;
-use crate::app::App;
 use crate::clock::Millis;
 use crate::store::outbox::{Fate, QueuedMail};
 
@@ -36,7 +32,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// A label of `doorpost_mails_total`; none while the mail is still on its way.
-    fn label(self, mail: &QueuedMail) -> Option<&'static str> {
+    pub fn label(self, mail: &QueuedMail) -> Option<&'static str> {
         match self {
             Self::Sent => Some("sent"),
             Self::Dropped => Some("dropped"),
@@ -48,7 +44,7 @@ impl Outcome {
         }
     }
 
-    fn fate(self, mail: &QueuedMail, now: Millis) -> Fate {
+    pub fn fate(self, mail: &QueuedMail, now: Millis) -> Fate {
         let due_at = (now + pause(mail.tries)).min(mail.deadline_at);
         match self {
             Self::Sent | Self::Dropped | Self::Failed | Self::Expired => Fate::Remove,
@@ -57,37 +53,6 @@ impl Outcome {
             Self::Held => Fate::Hold { held_at: mail.held_at.unwrap_or(now), due_at },
             Self::GivenBack => Fate::GiveBack,
         }
-    }
-}
-
-/// Writes down what became of a mail, if the lease still holds.
-pub async fn mark(app: Arc<App>, mail: QueuedMail, outcome: Outcome) {
-    let now = app.clock.now();
-    // The server certainly didn't take it.
-    let not_taken = matches!(outcome, Outcome::Later | Outcome::GivenBack | Outcome::Failed);
-    if not_taken && app.config.daily_limit.is_some() {
-        let freed = app.store.free_place(&place_of(&mail)).await;
-        freed.unwrap_or_else(|error| tracing::error!(mail = mail.id, %error, "it counts against the daily limit"));
-    }
-    match app.store.mark(&mail, outcome.fate(&mail, now)).await {
-        Ok(true) => note(&app, &mail, outcome),
-        Ok(false) => tracing::warn!(mail = mail.id, "the lease was lost to another worker; nothing marked"),
-        Err(error) => tracing::error!(mail = mail.id, %error, "can't be marked; it is tried again when its lease ends"),
-    }
-}
-
-/// Counts what became of a mail, and logs what nobody has logged yet.
-fn note(app: &App, mail: &QueuedMail, outcome: Outcome) {
-    if let Some(label) = outcome.label(mail) {
-        app.metrics.mail(label);
-    }
-    match outcome {
-        Outcome::Expired => {
-            tracing::warn!(mail = mail.id, tries = mail.tries - 1, "mail given up: its link would be too old")
-        }
-        Outcome::Held if mail.held_at.is_none() => tracing::warn!(mail = mail.id, "mail held back by MAIL_DAILY_LIMIT"),
-        Outcome::SetAside => tracing::error!(mail = mail.id, "mail set aside; see doorpost outbox list"),
-        _ => {}
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a batch of claimed mails is to come to: look up, decide, write, mint. Nothing has left yet.
+//! What a batch of claimed mails is to come to: decide, write, mint. Nothing has left yet.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,21 +32,16 @@ pub enum Step {
 /// A mail that is written, and whose link isn't stored yet.
 struct Draft {
     letter: Box<Mail>,
-    to: String,
     kind: Kind,
     hash: Hash,
 }
 
 /// Plans a batch. One transaction stores all the links and takes all the places under the daily limit.
 pub async fn plan(app: &App, mails: Vec<QueuedMail>) -> Result<Vec<Plan>, StoreError> {
-    let mut decided = Vec::with_capacity(mails.len());
-    for mail in mails {
-        let draft = decide(app, &mail).await?;
-        decided.push((mail, draft));
-    }
+    let drafts: Vec<_> = mails.iter().map(|mail| decide(app, mail)).collect();
     let now = app.clock.now();
-    let drafts = decided.iter().filter_map(|(mail, draft)| Some((mail, draft.as_ref().ok()?)));
-    let tries: Vec<Try<'_>> = drafts.map(|(mail, draft)| draft.try_at(app, mail, now)).collect();
+    let written = mails.iter().zip(&drafts).filter_map(|(mail, draft)| Some((mail, draft.as_ref().ok()?)));
+    let tries: Vec<Try<'_>> = written.map(|(mail, draft)| draft.try_at(app, mail, now)).collect();
     let begun = if tries.is_empty() { Vec::new() } else { app.store.begin(&tries, now).await? };
     let mut begun = begun.into_iter();
     let step = |draft| match draft {
@@ -57,8 +52,8 @@ pub async fn plan(app: &App, mails: Vec<QueuedMail>) -> Result<Vec<Plan>, StoreE
             _ => Step::End(Outcome::Dropped),
         },
     };
-    let (mails, drafts): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
-    Ok(mails.into_iter().zip(drafts.into_iter().map(step)).map(|(mail, step)| Plan { mail, step }).collect())
+    let steps = drafts.into_iter().map(step);
+    Ok(mails.into_iter().zip(steps).map(|(mail, step)| Plan { mail, step }).collect())
 }
 
 /// The place that a try of this mail takes under the daily limit.
@@ -66,24 +61,25 @@ pub fn place_of(mail: &QueuedMail) -> String {
     format!("{}/{}", mail.id, mail.tries)
 }
 
-async fn decide(app: &App, mail: &QueuedMail) -> Result<Result<Draft, Outcome>, StoreError> {
+fn decide(app: &App, mail: &QueuedMail) -> Result<Draft, Outcome> {
     if mail.deadline_at <= app.clock.now() {
-        return Ok(Err(Outcome::Expired));
+        return Err(Outcome::Expired);
     }
-    Ok(match (mail.purpose, app.store.account(&mail.email).await?) {
+    match (mail.purpose, mail.account) {
         (Purpose::LogIn, Account::None) | (_, Account::Disabled) => Err(Outcome::Dropped),
-        (Purpose::LogIn, Account::Active(user)) => write(app, mail, user.email, Kind::SignIn),
-        (Purpose::Register, Account::None) => write(app, mail, mail.email.clone(), Kind::Welcome),
-        (Purpose::Register, Account::Active(user)) => write(app, mail, user.email, Kind::AlreadyRegistered),
-    })
+        (Purpose::LogIn, Account::Active) => write(app, mail, Kind::SignIn),
+        (Purpose::Register, Account::None) => write(app, mail, Kind::Welcome),
+        (Purpose::Register, Account::Active) => write(app, mail, Kind::AlreadyRegistered),
+    }
 }
 
-fn write(app: &App, mail: &QueuedMail, to: String, kind: Kind) -> Result<Draft, Outcome> {
+fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
     // Minted now, so that the queue holds no secret.
     let (token, hash) = LinkToken::mint(app.random);
     let letter = Letter {
         id: &mail.id,
-        to: &to,
+        // The stored address: the account was found by it.
+        to: &mail.email,
         kind,
         // Host poisoning: from BASE_URL, never from a header.
         link: app.url(&format!("/users/log-in/{}", token.text())),
@@ -94,7 +90,7 @@ fn write(app: &App, mail: &QueuedMail, to: String, kind: Kind) -> Result<Draft, 
     // A row that makes us panic must not take the rest of its batch with it.
     let written = catch_unwind(AssertUnwindSafe(|| letter.write(&app.config)));
     match written.unwrap_or_else(|_| Err(Unmakeable("writing it ended in a panic".to_owned()))) {
-        Ok(letter) => Ok(Draft { letter: Box::new(letter), to, kind, hash }),
+        Ok(letter) => Ok(Draft { letter: Box::new(letter), kind, hash }),
         Err(Unmakeable(reason)) => {
             tracing::error!(mail = mail.id, tries = mail.tries, reason, "a mail can't be made");
             Err(unmakeable(mail, app.clock.now()))
@@ -106,7 +102,7 @@ impl Draft {
     fn try_at<'a>(&'a self, app: &App, mail: &'a QueuedMail, now: Millis) -> Try<'a> {
         let purpose = if self.kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
         let expires_at = now + app.config.link_lifetime.as_millis() as Millis;
-        let link = NewLink { mail, to: &self.to, purpose, hash: &self.hash, now, expires_at };
+        let link = NewLink { mail, purpose, hash: &self.hash, now, expires_at };
         // Flooding the plan's quota: what has no account stops short of the reserve.
         let ceiling = app.config.daily_limit.map(|limit| limit.ceiling(self.kind != Kind::Welcome));
         Try { link, place: ceiling.map(|ceiling| Place { id: place_of(mail), ceiling }) }

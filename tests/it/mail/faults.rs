@@ -142,9 +142,9 @@ async fn a_worker_that_lost_its_lease_marks_nothing() {
     assert_eq!(stopped.id, other.id);
     let hold = Fate::Hold { held_at: 0, due_at: 0 };
     for fate in [Fate::Remove, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {
-        assert!(!store.mark(&stopped, fate).await.unwrap(), "{fate:?}");
+        assert!(!store.mark(std::slice::from_ref(&stopped), fate).await.unwrap(), "{fate:?}");
     }
-    assert!(store.mark(&other, Fate::Remove).await.unwrap());
+    assert!(store.mark(std::slice::from_ref(&other), Fate::Remove).await.unwrap());
 }
 
 #[tokio::test]
