@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+const FORM: &str = "application/x-www-form-urlencoded";
+
 /// An answer as it came over the wire.
 #[derive(Clone, Debug)]
 pub struct Response {
@@ -57,7 +59,12 @@ impl Response {
 
 /// Sends raw bytes on a connection of its own and reads the answer to its end.
 pub async fn send(address: SocketAddr, bytes: &[u8]) -> Response {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+    try_send(address, bytes).await.expect("an HTTP answer")
+}
+
+/// The same to a server that may be gone, or go before it has answered.
+pub async fn try_send(address: SocketAddr, bytes: &[u8]) -> Option<Response> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
     // A server that refuses early may close while we still write; its answer counts all the same.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
@@ -83,20 +90,16 @@ fn is_whole(answer: &[u8], head_only: bool) -> bool {
     head_only || length.is_some_and(|length: usize| answer.len() >= start + length)
 }
 
-fn parse(answer: &[u8]) -> Response {
+fn parse(answer: &[u8]) -> Option<Response> {
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok())?;
     let headers = lines.filter_map(|line| {
         let (name, value) = line.split_once(": ")?;
         Some((name.to_ascii_lowercase(), value.to_owned()))
     });
-    Response {
-        status: status.unwrap_or_else(|| panic!("no HTTP answer: {text:?}")),
-        headers: headers.collect(),
-        body: body.to_owned(),
-    }
+    Some(Response { status, headers: headers.collect(), body: body.to_owned() })
 }
 
 /// A browser: cookies, an address as the proxy reports it, further headers.
@@ -137,16 +140,26 @@ impl Browser {
 
     /// Posts a form.
     pub async fn post(&mut self, path: &str, form: &str) -> Response {
-        self.request("POST", path, "application/x-www-form-urlencoded", form.as_bytes()).await
+        self.request("POST", path, FORM, form.as_bytes()).await
     }
 
     /// Fills in the e-mail field and sends the form.
     pub async fn ask(&mut self, path: &str, email: &str) -> Response {
+        self.try_ask(path, email).await.expect("an HTTP answer")
+    }
+
+    /// The same of a server that may be gone, or go before it has answered.
+    pub async fn try_ask(&mut self, path: &str, email: &str) -> Option<Response> {
         let encoded: String = url::form_urlencoded::byte_serialize(email.as_bytes()).collect();
-        self.post(path, &format!("email={encoded}")).await
+        let form = format!("email={encoded}");
+        self.try_request("POST", path, FORM, form.as_bytes()).await
     }
 
     pub async fn request(&mut self, method: &str, path: &str, kind: &str, body: &[u8]) -> Response {
+        self.try_request(method, path, kind, body).await.expect("an HTTP answer")
+    }
+
+    async fn try_request(&mut self, method: &str, path: &str, kind: &str, body: &[u8]) -> Option<Response> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
@@ -162,9 +175,9 @@ impl Browser {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
         let bytes = [head.as_bytes(), b"\r\n", body].concat();
-        let response = send(self.address, &bytes).await;
+        let response = try_send(self.address, &bytes).await?;
         self.keep_cookies(&response);
-        response
+        Some(response)
     }
 
     fn keep_cookies(&mut self, response: &Response) {

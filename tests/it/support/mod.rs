@@ -1,5 +1,6 @@
 //! Starts the app, drives the worker by hand, reads the mail.
 
+pub mod database;
 pub mod http;
 pub mod postfix;
 pub mod process;
@@ -187,4 +188,15 @@ impl TestApp {
 pub fn path_of(mail: &Mail) -> String {
     let path = mail.link.find("/users/").expect("a link of ours");
     mail.link[path..].to_owned()
+}
+
+/// Waits until `condition` holds, and fails when it doesn't within `seconds`.
+pub async fn until(what: &str, seconds: u64, mut condition: impl AsyncFnMut() -> bool) {
+    let polling = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let came = tokio::time::timeout(Duration::from_secs(seconds), polling).await;
+    assert!(came.is_ok(), "not within {seconds} s: {what}");
 }

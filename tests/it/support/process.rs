@@ -1,23 +1,28 @@
 //! The real binary as a process, in a folder and with an environment of its own.
 
+mod control;
+mod relay;
+
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 
 use super::http::Browser;
+pub use relay::{link_in, mail_server};
 
 /// An empty working folder, and the environment that `doorpost` is started with in it.
 pub struct Place {
     folder: TempDir,
     settings: Vec<(String, String)>,
+    before: Option<&'static str>,
 }
 
 /// How a run to the end ended.
@@ -39,11 +44,17 @@ impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("here")).unwrap();
-        Self { folder, settings: Vec::new() }
+        Self { folder, settings: Vec::new(), before: None }
     }
 
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Started by a shell that runs `script` first.
+    pub fn before(mut self, script: &'static str) -> Self {
+        self.before = Some(script);
         self
     }
 
@@ -59,7 +70,11 @@ impl Place {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_doorpost"));
+        let binary = env!("CARGO_BIN_EXE_doorpost");
+        let mut command = Command::new(if self.before.is_some() { "sh" } else { binary });
+        if let Some(script) = self.before {
+            command.args(["-c", &format!("{script}; exec \"$0\""), binary]);
+        }
         command.env_clear().current_dir(self.path()).stdin(Stdio::null());
         command.envs(self.settings.iter().map(|(name, value)| (name, value)));
         command
@@ -79,22 +94,28 @@ impl Place {
 
     /// Starts the server on free ports and waits until it answers.
     pub async fn start(&self) -> Process {
+        self.start_with(&[]).await
+    }
+
+    /// The same with further settings for this one.
+    pub async fn start_with(&self, settings: &[(&str, &str)]) -> Process {
         let (address, admin) = (free_address(), free_address());
         let log = self.folder.path().join("log");
         let file = File::options().create(true).append(true).open(&log).unwrap();
         let mut command = self.command();
         command.env("BIND", address.to_string()).env("ADMIN_BIND", admin.to_string());
         command.env("BASE_URL", format!("http://localhost:{}", address.port()));
+        command.envs(settings.iter().copied());
         let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         let mut process = Process { child, address, admin, log };
         for _ in 0..500 {
             let ended = process.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended: {}", process.log());
-            if TcpStream::connect(address).is_ok() {
+            if TcpStream::connect(address).await.is_ok() {
                 assert_eq!(process.browser().get("/health").await.status, 200);
                 return process;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("it doesn't answer: {}", process.log());
     }
@@ -118,8 +139,7 @@ impl Process {
 
     /// SIGTERM; the status, if it ends within `seconds`.
     pub fn terminate(mut self, seconds: usize) -> Option<ExitStatus> {
-        let signal = format!("kill -TERM {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &signal]).status().unwrap().success());
+        self.signal("TERM");
         ends(&mut self.child, seconds)
     }
 }
@@ -164,47 +184,6 @@ pub fn free_address() -> SocketAddr {
         }
     }
     panic!("no port is free");
-}
-
-/// A mail server in a few lines: hands over the text of each mail, and refuses those to `refused@…`
-/// in words that repeat the address.
-pub fn mail_server(address: SocketAddr) -> Receiver<String> {
-    let listener = TcpListener::bind(address).unwrap();
-    let (sender, mails) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, sender) = (stream.unwrap(), sender.clone());
-            // How a connection ends is the client's affair.
-            std::thread::spawn(move || speak(stream, &sender));
-        }
-    });
-    mails
-}
-
-fn speak(mut stream: TcpStream, mails: &Sender<String>) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
-    stream.write_all(b"220 ready\r\n")?;
-    while let Some(line) = lines.next().transpose()? {
-        let reply = match line.split(' ').next().unwrap_or_default() {
-            "RCPT" if line.contains("refused@") => format!("550 no such user: {line}\r\n"),
-            "DATA" => {
-                stream.write_all(b"354 go on\r\n")?;
-                let text: Vec<_> = lines.by_ref().map_while(Result::ok).take_while(|line| line != ".").collect();
-                let _ = mails.send(text.join("\n"));
-                "250 queued\r\n".to_owned()
-            }
-            "QUIT" => return stream.write_all(b"221 bye\r\n"),
-            _ => "250 ok\r\n".to_owned(),
-        };
-        stream.write_all(reply.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// The path of the link in a mail's text part.
-pub fn link_in(mail: &str) -> String {
-    let line = mail.lines().find(|line| line.starts_with("http://localhost")).expect("a link on a line of its own");
-    line[line.find("/users/").expect("a link of ours")..].trim().to_owned()
 }
 
 /// The files of a folder with their permission bits.

@@ -3,11 +3,14 @@
 
 mod talk;
 
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mail_parser::{Message, MessageParser};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -19,6 +22,12 @@ pub enum Act {
     Say(&'static str),
     Drop,
     Silence,
+    /// The usual reply, one byte every thirty seconds.
+    Drip,
+    /// The usual reply, once `release` is called.
+    Hold,
+    /// At `TLS`: with the certificate of somebody else.
+    Impostor,
 }
 
 /// How much of TLS the server knows.
@@ -47,6 +56,10 @@ impl Received {
         MessageParser::default().parse(&self.raw).expect("a message")
     }
 
+    pub fn header(&self, name: &str) -> String {
+        self.parse().header_raw(name).unwrap_or_else(|| panic!("no {name}")).trim().to_owned()
+    }
+
     pub fn text(&self) -> String {
         self.parse().body_text(0).expect("a text part").into_owned()
     }
@@ -72,9 +85,21 @@ struct Shared {
     security: Security,
     mechanisms: &'static str,
     acceptor: TlsAcceptor,
-    script: Mutex<Vec<(&'static str, Act)>>,
+    impostor: TlsAcceptor,
+    script: Mutex<Vec<Line>>,
+    released: Notify,
     seen: Mutex<Vec<String>>,
     accepted: Mutex<Vec<Received>>,
+    opened: AtomicUsize,
+    open: AtomicUsize,
+    stuck: AtomicUsize,
+}
+
+/// What is to happen where, once or from now on.
+struct Line {
+    place: &'static str,
+    act: Act,
+    always: bool,
 }
 
 impl SmtpServer {
@@ -84,22 +109,32 @@ impl SmtpServer {
 
     /// With a certificate for `name`, and ways to log in.
     pub async fn with(security: Security, name: &str, mechanisms: &'static str) -> Self {
-        let certified = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let listener = TcpListener::bind(("localhost", 0)).await.unwrap();
+        Self::on(listener, security, name, mechanisms)
+    }
+
+    /// On a port that was known before.
+    pub async fn at(address: SocketAddr, security: Security) -> Self {
+        Self::on(TcpListener::bind(address).await.unwrap(), security, "localhost", "PLAIN LOGIN")
+    }
+
+    fn on(listener: TcpListener, security: Security, name: &str, mechanisms: &'static str) -> Self {
+        let (pem, acceptor) = certified(name);
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("ca.pem"), certified.cert.pem()).unwrap();
-        let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
-        let config = ServerConfig::builder_with_provider(ring::default_provider().into());
-        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-        let config = config.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
+        std::fs::write(folder.path().join("ca.pem"), pem).unwrap();
         let shared = Arc::new(Shared {
             security,
             mechanisms,
-            acceptor: TlsAcceptor::from(Arc::new(config)),
+            acceptor,
+            impostor: certified(name).1,
             script: Mutex::default(),
+            released: Notify::new(),
             seen: Mutex::default(),
             accepted: Mutex::default(),
+            opened: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
+            stuck: AtomicUsize::new(0),
         });
-        let listener = TcpListener::bind(("localhost", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::spawn(talk::serve(listener, shared.clone()));
         let scheme = if security == Security::Implicit { "smtps" } else { "smtp" };
@@ -121,9 +156,39 @@ impl SmtpServer {
         self.url(&format!("?ca={}", self.folder.path().join("ca.pem").display()))
     }
 
-    /// Acts this way the next time `place` is reached: a command, or `GREETING`, `INSIDE` (a message) or `END` (its dot).
+    /// Acts this way the next time `place` is reached: a command, or `GREETING`, `TLS`, `INSIDE` (a message) or `END` (its dot).
     pub fn next(&self, place: &'static str, act: Act) {
-        self.shared.script.lock().unwrap().push((place, act));
+        self.shared.script.lock().unwrap().push(Line { place, act, always: false });
+    }
+
+    /// Acts this way whenever `place` is reached, until it is mended.
+    pub fn always(&self, place: &'static str, act: Act) {
+        self.shared.script.lock().unwrap().push(Line { place, act, always: true });
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub fn mend(&self) {
+        self.shared.script.lock().unwrap().clear();
+    }
+
+    /// Gives every reply that is held.
+    pub fn release(&self) {
+        self.shared.released.notify_waiters();
+    }
+
+    /// How many clients wait for a reply that is held, drips, or never comes.
+    pub fn stuck(&self) -> usize {
+        self.shared.stuck.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there were so far.
+    pub fn opened(&self) -> usize {
+        self.shared.opened.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there are.
+    pub fn open(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
     }
 
     /// The messages accepted so far, oldest first.
@@ -148,7 +213,33 @@ impl SmtpServer {
 impl Shared {
     fn act(&self, place: &str) -> Option<Act> {
         let mut script = self.script.lock().unwrap();
-        let at = script.iter().position(|(known, _)| *known == place)?;
-        Some(script.remove(at).1)
+        let at = script.iter().position(|line| line.place == place)?;
+        if script[at].always { Some(script[at].act) } else { Some(script.remove(at).act) }
     }
+}
+
+/// Counts one more for as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A certificate of its own for `name`, and the server's half of TLS with it.
+fn certified(name: &str) -> (String, TlsAcceptor) {
+    let certified = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(ring::default_provider().into());
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
+    (certified.cert.pem(), TlsAcceptor::from(Arc::new(config)))
 }

@@ -2,12 +2,17 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Act, Received, Security, Shared};
+use super::{Act, Counted, Received, Security, Shared};
+
+/// Between two bytes of a reply that drips.
+const DRIP: Duration = Duration::from_secs(30);
 
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -18,16 +23,26 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn greet(stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    let wire: Box<dyn Wire> = match shared.security {
-        Security::Implicit => Box::new(shared.acceptor.accept(stream).await?),
-        _ => Box::new(stream),
-    };
+    shared.opened.fetch_add(1, Ordering::SeqCst);
+    let _open = Counted::new(&shared.open);
+    let mut wire: Box<dyn Wire> = Box::new(stream);
+    if shared.security == Security::Implicit {
+        wire = encrypt(wire, shared).await?;
+    }
     let message = Received { encrypted: shared.security == Security::Implicit, ..Received::default() };
     let mut talk = Talk { wire: BufReader::new(wire), shared, message };
     if talk.answer("GREETING", "220 ready").await? {
         while talk.command().await? {}
     }
     Ok(())
+}
+
+async fn encrypt(wire: Box<dyn Wire>, shared: &Shared) -> io::Result<Box<dyn Wire>> {
+    let acceptor = match shared.act("TLS") {
+        Some(Act::Impostor) => &shared.impostor,
+        _ => &shared.acceptor,
+    };
+    Ok(Box::new(acceptor.accept(wire).await?))
 }
 
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -80,7 +95,7 @@ impl Talk<'_> {
             return Ok(false);
         }
         let plain = std::mem::replace(&mut self.wire, BufReader::new(Box::new(tokio::io::empty())));
-        self.wire = BufReader::new(Box::new(self.shared.acceptor.accept(plain.into_inner()).await?));
+        self.wire = BufReader::new(encrypt(plain.into_inner(), self.shared).await?);
         self.message.encrypted = true;
         Ok(true)
     }
@@ -104,12 +119,13 @@ impl Talk<'_> {
 
     async fn data(&mut self) -> io::Result<bool> {
         let reply = self.shared.act("DATA").unwrap_or(Act::Say("354 go on"));
-        if !self.perform(reply).await? || !matches!(reply, Act::Say(text) if text.starts_with("354")) {
-            return Ok(matches!(reply, Act::Say(_)));
+        let goes_on = self.perform(reply, "354 go on").await?;
+        if !goes_on || matches!(reply, Act::Say(text) if !text.starts_with("354")) {
+            return Ok(goes_on);
         }
         if let Some(act) = self.shared.act("INSIDE") {
             self.line().await?;
-            return self.perform(act).await;
+            return self.perform(act, "").await;
         }
         loop {
             let Some(line) = self.line().await? else { return Ok(false) };
@@ -123,7 +139,7 @@ impl Talk<'_> {
         if !matches!(act, Act::Say(text) if !text.starts_with("250")) {
             self.shared.accepted.lock().unwrap().push(self.message.clone());
         }
-        self.perform(act).await
+        self.perform(act, "250 queued").await
     }
 
     /// A line up to its CR LF; a bare LF doesn't end one.
@@ -140,20 +156,50 @@ impl Talk<'_> {
 
     async fn answer(&mut self, place: &str, usual: &str) -> io::Result<bool> {
         match self.shared.act(place) {
-            Some(act) => self.perform(act).await,
+            Some(act) => self.perform(act, usual).await,
             None => self.say(usual).await,
         }
     }
 
-    async fn perform(&mut self, act: Act) -> io::Result<bool> {
+    async fn perform(&mut self, act: Act, usual: &str) -> io::Result<bool> {
         match act {
             Act::Say(text) => self.say(text).await,
             Act::Drop => Ok(false),
             Act::Silence => {
+                let _stuck = Counted::new(&self.shared.stuck);
                 self.wire.read_to_end(&mut Vec::new()).await?;
                 Ok(false)
             }
+            Act::Drip => self.drip(usual).await,
+            Act::Hold => self.hold(usual).await,
+            Act::Impostor => unreachable!("a reply has no certificate"),
         }
+    }
+
+    async fn drip(&mut self, usual: &str) -> io::Result<bool> {
+        let _stuck = Counted::new(&self.shared.stuck);
+        for byte in format!("{usual}\r\n").bytes() {
+            self.wire.write_all(&[byte]).await?;
+            self.wire.flush().await?;
+            // The client has nothing to say before the reply is whole: it is gone.
+            if tokio::time::timeout(DRIP, self.wire.fill_buf()).await.is_ok() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn hold(&mut self, usual: &str) -> io::Result<bool> {
+        let mut released = std::pin::pin!(self.shared.released.notified());
+        // From here on a release counts, so that whoever sees the client stuck may release it.
+        released.as_mut().enable();
+        let stuck = Counted::new(&self.shared.stuck);
+        tokio::select! {
+            () = released => {}
+            _ = self.wire.fill_buf() => return Ok(false),
+        }
+        drop(stuck);
+        self.say(usual).await
     }
 
     async fn say(&mut self, text: &str) -> io::Result<bool> {
