@@ -9,6 +9,7 @@ mod bad_input;
 mod binary;
 mod client_ip;
 mod enter;
+mod faults;
 mod house;
 mod mail;
 mod settings;

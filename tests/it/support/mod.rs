@@ -3,6 +3,7 @@
 pub mod database;
 pub mod http;
 pub mod postfix;
+pub mod load;
 pub mod process;
 pub mod smtp;
 

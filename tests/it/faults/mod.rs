@@ -1,0 +1,69 @@
+//! The real binary, and what befalls it: each test is named after its row of the table of faults, and
+//! wants the one outcome that the fault may have.
+
+mod kill;
+mod random;
+
+use std::collections::BTreeMap;
+
+use crate::support::process::{Place, Process};
+use crate::support::smtp::{Received, Security, SmtpServer};
+use crate::support::until;
+
+/// How long a machine with much to do may take for what takes no time.
+const SOON: u64 = 10;
+
+/// A mail server, and a place whose mails go to it.
+async fn place() -> (Place, SmtpServer) {
+    let smtp = SmtpServer::start(Security::Plain).await;
+    let place = Place::new().setting("SMTP_URL", &smtp.url("?tls=none"));
+    (place, smtp)
+}
+
+/// Asks for an account, from a network of its own.
+async fn ask(doorpost: &Process, email: &str) {
+    doorpost.browser().ask("/users/register", email).await.assert_found("/users/check-email");
+}
+
+/// Waits until as many mails were accepted.
+async fn arrive(smtp: &SmtpServer, mails: usize, seconds: u64) -> Vec<Received> {
+    until(&format!("{mails} mails arrive"), seconds, async || smtp.accepted().len() >= mails).await;
+    smtp.accepted()
+}
+
+/// Waits until as many clients of the mail server get no answer.
+async fn stuck(smtp: &SmtpServer, clients: usize) {
+    until(&format!("{clients} clients are stuck"), SOON, async || smtp.stuck() == clients).await;
+}
+
+/// Waits until nothing is queued any more.
+async fn drained(place: &Place, seconds: u64) {
+    until("the queue drains", seconds, async || place.count("SELECT COUNT(*) FROM outbox").await == 0).await;
+}
+
+async fn signs_in(doorpost: &Process, link: &str) -> bool {
+    let answer = doorpost.browser().post(link, "").await;
+    assert!([302, 410].contains(&answer.status), "{answer:?}");
+    answer.status == 302
+}
+
+/// All there is of a mail: one, or copies that a mailbox takes for one.
+#[track_caller]
+fn assert_one_mail(copies: &[Received]) {
+    assert!(!copies.is_empty(), "a mail");
+    let ids: Vec<_> = copies.iter().map(|copy| copy.header("Message-ID")).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+/// Everybody who was promised a mail has it, once or in copies that a mailbox takes for one.
+fn assert_all_mailed(promised: &[String], smtp: &SmtpServer, seed: &str) {
+    let mut mails: BTreeMap<String, Vec<Received>> = BTreeMap::new();
+    for mail in smtp.accepted() {
+        mails.entry(mail.to.concat()).or_default().push(mail);
+    }
+    let missing: Vec<_> = promised.iter().filter(|email| !mails.contains_key(*email)).collect();
+    assert!(missing.is_empty(), "{seed}: promised and never mailed: {missing:?}");
+    for copies in mails.values() {
+        assert_one_mail(copies);
+    }
+}
