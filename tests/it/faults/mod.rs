@@ -3,9 +3,11 @@
 
 mod kill;
 mod random;
+mod tarpit;
 
 use std::collections::BTreeMap;
 
+use crate::support::load::newcomer;
 use crate::support::process::{Place, Process};
 use crate::support::smtp::{Received, Security, SmtpServer};
 use crate::support::until;
@@ -23,6 +25,17 @@ async fn place() -> (Place, SmtpServer) {
 /// Asks for an account, from a network of its own.
 async fn ask(doorpost: &Process, email: &str) {
     doorpost.browser().ask("/users/register", email).await.assert_found("/users/check-email");
+}
+
+/// Asks for as many mails; the addresses.
+async fn promised(doorpost: &Process, mails: usize) -> Vec<String> {
+    let mut emails = Vec::new();
+    for _ in 0..mails {
+        let (mut person, email) = newcomer(doorpost.address);
+        person.ask("/users/register", &email).await.assert_found("/users/check-email");
+        emails.push(email);
+    }
+    emails
 }
 
 /// Waits until as many mails were accepted.
