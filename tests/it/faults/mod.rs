@@ -1,6 +1,7 @@
 //! The real binary, and what befalls it: each test is named after its row of the table of faults, and
 //! wants the one outcome that the fault may have.
 
+mod disk;
 mod kill;
 mod random;
 mod tarpit;

@@ -30,6 +30,11 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
     }
 
+    /// The page with its apostrophes as people read them.
+    pub fn words(&self) -> String {
+        self.body.replace("&#39;", "'")
+    }
+
     /// Everything but `Date`, for comparing two answers. actix-web writes headers in an order that
     /// changes from answer to answer, so they are sorted.
     pub fn without_date(&self) -> String {
