@@ -2,8 +2,10 @@
 //! wants the one outcome that the fault may have.
 
 mod disk;
+mod fence;
 mod kill;
 mod random;
+mod stop;
 mod tarpit;
 
 use std::collections::BTreeMap;
