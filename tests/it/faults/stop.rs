@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::{SOON, arrive, ask, assert_all_mailed, drained, place, promised, signs_in, stuck};
 use crate::support::load::{Load, newcomer};
 use crate::support::process::Process;
@@ -11,8 +14,29 @@ use crate::support::until;
 /// The ten seconds, and a little for a machine with much to do.
 const GRACE: u64 = 12;
 
+/// The head of a form, of whose body nothing comes.
+const SLOW: &[u8] = b"POST /users/register HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
+
 async fn closes(doorpost: &Process) {
     until("nobody is let in any more", SOON, async || !doorpost.listens().await).await;
+}
+
+/// A connection on which this was sent, and nothing follows.
+async fn unfinished(doorpost: &Process, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(doorpost.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn fault_22_connections_with_nothing_to_say_hold_up_nobody() {
+    let (place, _smtp) = place().await;
+    let mut doorpost = place.start().await;
+    let mut kept = unfinished(&doorpost, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let _silent = unfinished(&doorpost, b"").await;
+    assert!(kept.read(&mut [0; 1024]).await.unwrap() > 0, "answered, and open for more");
+    doorpost.signal("TERM");
+    assert_eq!(doorpost.ended(5).await.code(), Some(0));
 }
 
 #[tokio::test]
@@ -74,6 +98,8 @@ async fn fault_22_a_mail_that_is_stuck_goes_back_to_the_queue() {
     smtp.next("DATA", Silence);
     ask(&doorpost, "ada@example.org").await;
     stuck(&smtp, 1).await;
+    // A request that is slow to arrive has the same ten seconds, and not ten more.
+    let _slow = unfinished(&doorpost, SLOW).await;
     doorpost.signal("TERM");
     assert_eq!(doorpost.ended(GRACE).await.code(), Some(0));
     let given_back = "SELECT COUNT(*) FROM outbox WHERE lease IS NULL";
