@@ -4,6 +4,7 @@
 mod disk;
 mod fence;
 mod kill;
+mod operator;
 mod random;
 mod stop;
 mod tarpit;

@@ -1,13 +1,14 @@
 //! A mail server of our own on a free port: speaks SMTP, keeps what it accepts, and misbehaves on
 //! demand.
 
+mod acts;
+mod received;
 mod talk;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mail_parser::{Message, MessageParser};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -15,6 +16,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+pub use received::Received;
 
 /// What to do in place of the usual reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,40 +39,6 @@ pub enum Security {
     Plain,
     StartTls,
     Implicit,
-}
-
-/// A message as it was accepted.
-#[derive(Clone, Debug, Default)]
-pub struct Received {
-    pub from: String,
-    pub to: Vec<String>,
-    /// Without the doubled dots.
-    pub raw: Vec<u8>,
-    pub encrypted: bool,
-    pub hello: String,
-    /// User and password.
-    pub login: Option<(String, String)>,
-}
-
-impl Received {
-    pub fn parse(&self) -> Message<'_> {
-        MessageParser::default().parse(&self.raw).expect("a message")
-    }
-
-    pub fn header(&self, name: &str) -> String {
-        self.parse().header_raw(name).unwrap_or_else(|| panic!("no {name}")).trim().to_owned()
-    }
-
-    pub fn text(&self) -> String {
-        self.parse().body_text(0).expect("a text part").into_owned()
-    }
-
-    /// The path of the link in the text part.
-    pub fn link(&self) -> String {
-        let text = self.text();
-        let url = text.lines().find(|line| line.starts_with("http")).expect("a link on a line of its own");
-        url[url.find("/users/").expect("a link of ours")..].to_owned()
-    }
 }
 
 /// The running server.

@@ -3,16 +3,12 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use data_encoding::BASE64;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Act, Counted, Received, Security, Shared};
-
-/// Between two bytes of a reply that drips.
-const DRIP: Duration = Duration::from_secs(30);
 
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -45,12 +41,12 @@ async fn encrypt(wire: Box<dyn Wire>, shared: &Shared) -> io::Result<Box<dyn Wir
     Ok(Box::new(acceptor.accept(wire).await?))
 }
 
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
-struct Talk<'a> {
-    wire: BufReader<Box<dyn Wire>>,
-    shared: &'a Shared,
+pub struct Talk<'a> {
+    pub(super) wire: BufReader<Box<dyn Wire>>,
+    pub(super) shared: &'a Shared,
     /// The message in the making.
     message: Received,
 }
@@ -161,48 +157,7 @@ impl Talk<'_> {
         }
     }
 
-    async fn perform(&mut self, act: Act, usual: &str) -> io::Result<bool> {
-        match act {
-            Act::Say(text) => self.say(text).await,
-            Act::Drop => Ok(false),
-            Act::Silence => {
-                let _stuck = Counted::new(&self.shared.stuck);
-                self.wire.read_to_end(&mut Vec::new()).await?;
-                Ok(false)
-            }
-            Act::Drip => self.drip(usual).await,
-            Act::Hold => self.hold(usual).await,
-            Act::Impostor => unreachable!("a reply has no certificate"),
-        }
-    }
-
-    async fn drip(&mut self, usual: &str) -> io::Result<bool> {
-        let _stuck = Counted::new(&self.shared.stuck);
-        for byte in format!("{usual}\r\n").bytes() {
-            self.wire.write_all(&[byte]).await?;
-            self.wire.flush().await?;
-            // The client has nothing to say before the reply is whole: it is gone.
-            if tokio::time::timeout(DRIP, self.wire.fill_buf()).await.is_ok() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    async fn hold(&mut self, usual: &str) -> io::Result<bool> {
-        let mut released = std::pin::pin!(self.shared.released.notified());
-        // From here on a release counts, so that whoever sees the client stuck may release it.
-        released.as_mut().enable();
-        let stuck = Counted::new(&self.shared.stuck);
-        tokio::select! {
-            () = released => {}
-            _ = self.wire.fill_buf() => return Ok(false),
-        }
-        drop(stuck);
-        self.say(usual).await
-    }
-
-    async fn say(&mut self, text: &str) -> io::Result<bool> {
+    pub(super) async fn say(&mut self, text: &str) -> io::Result<bool> {
         self.wire.write_all(format!("{text}\r\n").as_bytes()).await?;
         self.wire.flush().await?;
         Ok(true)
