@@ -72,7 +72,8 @@ impl<'a> Talk<'a> {
     async fn connect(&self) -> Result<AsyncSmtpConnection, SendError> {
         let Smtp { server, tls, hello, .. } = self.smtp;
         self.at(Place::Connecting);
-        let tcp = stream::connect(&server.host, server.port).await.map_err(|e| self.silence(e))?;
+        let tcp = stream::connect(&server.host, server.port).await;
+        let tcp = tcp.map_err(|e| self.silence(format!("{}:{}: {e}", server.host, server.port)))?;
         let stream: Box<dyn AsyncTokioStream> = match (tls, server.tls) {
             (Some(tls), Tls::Implicit) => {
                 self.at(Place::Tls);

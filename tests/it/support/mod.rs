@@ -2,8 +2,8 @@
 
 pub mod database;
 pub mod http;
-pub mod postfix;
 pub mod load;
+pub mod postfix;
 pub mod process;
 pub mod smtp;
 

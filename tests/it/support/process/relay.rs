@@ -11,8 +11,9 @@ pub fn mail_server(address: SocketAddr) -> Receiver<String> {
     let (sender, mails) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
+            let (stream, sender) = (stream.unwrap(), sender.clone());
             // How a connection ends is the client's affair.
-            let _ = speak(stream.unwrap(), &sender);
+            std::thread::spawn(move || speak(stream, &sender));
         }
     });
     mails
