@@ -57,7 +57,7 @@ impl Smtp {
     /// Goes as far as a mail's first command, without a mail: whether mails could leave.
     pub async fn probe(&self) -> Result<(), SendError> {
         let talk = Talk::with(self);
-        let begun = tokio::time::timeout(self.timeout, talk.fresh()).await;
+        let begun = tokio::time::timeout(self.timeout, talk.try_out()).await;
         goodbye(begun.unwrap_or_else(|_| Err(talk.silence(self.too_long())))?).await;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, AssertSqlSafe};
 use uuid::Uuid;
 
 use super::outbox::{Purpose, QueuedMail};
@@ -69,30 +69,33 @@ pub struct Use<'a> {
 
 type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<String>);
 
-/// Stores a link's hash for a queued mail. One statement decides: false, and nothing stored, when
-/// the lease was lost, or when an earlier copy arrived after all and its link was used. An earlier
-/// try's link stays good: its mail may have arrived although we never heard so, and a mailbox keeps
-/// only the first of two mails with one Message-ID. Using either ends the other.
-pub(super) async fn mint(connection: &mut AnyConnection, link: &NewLink<'_>) -> sqlx::Result<bool> {
-    let done = sqlx::query(
+/// Stores the links of a batch's mails; the queue ids of those whose link is stored. One statement
+/// decides: nothing is stored where the lease was lost, or where an earlier copy arrived after all and
+/// its link was used. An earlier try's link stays good: its mail may have arrived although we never
+/// heard so, and a mailbox keeps only the first of two mails with one Message-ID. Using either ends the
+/// other.
+pub(super) async fn mint(connection: &mut AnyConnection, batch: &[&NewLink<'_>]) -> sqlx::Result<Vec<String>> {
+    let Some(first) = batch.first() else { return Ok(Vec::new()) };
+    let rows: Vec<_> = (0..batch.len()).map(|row| 4 * row + 4).collect();
+    let rows: Vec<_> = rows.iter().map(|at| format!("(${at}, ${}, ${}, ${})", at + 1, at + 2, at + 3)).collect();
+    let statement = format!(
         "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
-         SELECT $1, $2, $3, $4, $5, $6, $7, CAST($8 AS BIGINT), CAST($9 AS BIGINT)
-         WHERE EXISTS (SELECT 1 FROM outbox WHERE id = $3 AND lease = $10)
-           AND NOT EXISTS (SELECT 1 FROM links WHERE outbox_id = $3 AND used_at IS NOT NULL)",
-    )
-    .bind(Uuid::now_v7().to_string())
-    .bind(link.hash.as_str())
-    .bind(&link.mail.id)
-    .bind(link.purpose.text())
-    .bind(&link.mail.email)
-    .bind(&link.mail.browser)
-    .bind(&link.mail.return_to)
-    .bind(link.now)
-    .bind(link.expires_at)
-    .bind(&link.mail.lease)
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() == 1)
+         SELECT new.column1, new.column2, mail.id, new.column4, mail.email, mail.browser, mail.return_to,
+                CAST($1 AS BIGINT), CAST($2 AS BIGINT)
+         FROM (VALUES {}) AS new JOIN outbox AS mail ON mail.id = new.column3 AND mail.lease = $3
+         WHERE NOT EXISTS (SELECT 1 FROM links AS known WHERE known.outbox_id = mail.id AND known.used_at IS NOT NULL)
+         RETURNING outbox_id",
+        rows.join(", ")
+    );
+    // Nothing but our own words and markers.
+    let mut mint = sqlx::query_as(AssertSqlSafe(statement));
+    mint = mint.bind(first.now).bind(first.expires_at).bind(&first.mail.lease);
+    for link in batch {
+        let id = Uuid::now_v7().to_string();
+        mint = mint.bind(id).bind(link.hash.as_str()).bind(&link.mail.id).bind(link.purpose.text());
+    }
+    let minted: Vec<(String,)> = mint.fetch_all(connection).await?;
+    Ok(minted.into_iter().map(|(id,)| id).collect())
 }
 
 impl Store {

@@ -1,6 +1,8 @@
 //! Tries: what is written down before a mail leaves. The link's hash, and the place it takes under the
 //! daily limit, for a batch of mails in one transaction.
 
+use std::collections::HashSet;
+
 use super::links::{self, NewLink};
 use super::quota::{self, Place};
 use super::{Store, StoreError};
@@ -25,24 +27,31 @@ pub enum Begun {
 }
 
 impl Store {
-    /// Begins tries in their order; one verdict each.
+    /// Begins the tries of a batch in their order; one verdict each.
     pub async fn begin(&self, tries: &[Try<'_>], now: Millis) -> Result<Vec<Begun>, StoreError> {
         let mut transaction = self.write.begin().await?;
         let limited = tries.iter().any(|one| one.place.is_some());
-        let mut sent = if limited { quota::lock_and_count(&mut transaction, now).await? } else { 0 };
+        let sent = if limited { quota::lock_and_count(&mut transaction, now).await? } else { 0 };
+        let (mut free, mut allowed) = (Vec::with_capacity(tries.len()), 0);
+        for Try { place, .. } in tries {
+            let goes = place.as_ref().is_none_or(|place| sent + allowed < place.ceiling);
+            allowed += i64::from(goes);
+            free.push(goes);
+        }
+        let links: Vec<_> = tries.iter().zip(&free).filter(|(_, free)| **free).map(|(one, _)| &one.link).collect();
+        let minted: HashSet<_> = links::mint(&mut transaction, &links).await?.into_iter().collect();
         let mut verdicts = Vec::with_capacity(tries.len());
-        for Try { link, place } in tries {
-            if place.as_ref().is_some_and(|place| sent >= place.ceiling) {
-                verdicts.push(Begun::Held);
-            } else if !links::mint(&mut transaction, link).await? {
-                verdicts.push(Begun::Lost);
-            } else {
-                if let Some(place) = place {
-                    quota::take(&mut transaction, place, now).await?;
-                    sent += 1;
+        for (Try { link, place }, free) in tries.iter().zip(free) {
+            verdicts.push(match (free, minted.contains(&link.mail.id)) {
+                (false, _) => Begun::Held,
+                (true, false) => Begun::Lost,
+                (true, true) => {
+                    if let Some(place) = place {
+                        quota::take(&mut transaction, place, now).await?;
+                    }
+                    Begun::Go
                 }
-                verdicts.push(Begun::Go);
-            }
+            });
         }
         transaction.commit().await?;
         Ok(verdicts)

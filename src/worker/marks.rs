@@ -1,6 +1,7 @@
 //! What became of the mails of a batch, written down: each as soon as it is known, and those for whom
 //! nothing left together.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -10,31 +11,33 @@ use super::plan::place_of;
 use crate::app::App;
 use crate::store::outbox::{Fate, QueuedMail};
 
+/// Marks under way at most, beside the next mail.
+const UNMARKED: usize = 4;
+
 /// The marks of a batch.
 pub struct Marks {
     app: Arc<App>,
-    /// The mark of the mail that left last, written while the next one is under way. In tasks of their
-    /// own, which nothing that happens to the batch cuts off.
-    sent: Option<JoinHandle<()>>,
-    others: Vec<JoinHandle<()>>,
+    /// Being written while the next mail is under way. In tasks of their own, which nothing that happens
+    /// to the batch cuts off.
+    under_way: VecDeque<JoinHandle<()>>,
     /// What is removed without having left.
     removed: Vec<(QueuedMail, Outcome)>,
 }
 
 impl Marks {
     pub fn new(app: &Arc<App>) -> Self {
-        Self { app: app.clone(), sent: None, others: Vec::new(), removed: Vec::new() }
+        Self { app: app.clone(), under_way: VecDeque::new(), removed: Vec::new() }
     }
 
     /// Writes down what became of one mail, or gathers it.
     pub async fn make(&mut self, mail: QueuedMail, outcome: Outcome) {
-        match outcome {
-            Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
-            Outcome::Sent => {
-                let mark = tokio::spawn(mark(self.app.clone(), vec![(mail, outcome)]));
-                all(self.sent.replace(mark)).await;
-            }
-            _ => self.others.push(tokio::spawn(mark(self.app.clone(), vec![(mail, outcome)]))),
+        if let Outcome::Dropped | Outcome::Expired = outcome {
+            return self.removed.push((mail, outcome));
+        }
+        self.under_way.push_back(tokio::spawn(mark(self.app.clone(), vec![(mail, outcome)])));
+        // A crash mails again what isn't marked: a disk that is slow must not make that many.
+        if self.under_way.len() > UNMARKED {
+            all(self.under_way.pop_front()).await;
         }
     }
 
@@ -43,7 +46,7 @@ impl Marks {
         if !self.removed.is_empty() {
             mark(self.app.clone(), self.removed).await;
         }
-        all(self.sent.into_iter().chain(self.others)).await;
+        all(self.under_way).await;
     }
 }
 

@@ -19,8 +19,15 @@ const IDLE: Micros = 10_000_000;
 pub struct Line(Option<Kept>);
 
 struct Kept {
-    connection: AsyncSmtpConnection,
+    wire: Wire,
     used_at: Micros,
+}
+
+/// A connection on which mails may leave.
+pub(super) struct Wire {
+    pub connection: AsyncSmtpConnection,
+    /// Whether the server takes several commands at once.
+    pub pipelines: bool,
 }
 
 impl Line {
@@ -34,23 +41,23 @@ impl Line {
     /// Says good-bye and closes.
     pub async fn close(&mut self) {
         if let Some(kept) = self.0.take() {
-            goodbye(kept.connection).await;
+            goodbye(kept.wire).await;
         }
     }
 
     /// The connection, if it is fresh enough or still answers.
-    pub(super) async fn take(&mut self, now: Micros) -> Option<AsyncSmtpConnection> {
+    pub(super) async fn take(&mut self, now: Micros) -> Option<Wire> {
         let mut kept = self.0.take()?;
         let doubtful = now.saturating_sub(kept.used_at) >= DOUBTFUL;
-        (!doubtful || kept.connection.test_connected().await).then_some(kept.connection)
+        (!doubtful || kept.wire.connection.test_connected().await).then_some(kept.wire)
     }
 
-    pub(super) fn keep(&mut self, connection: AsyncSmtpConnection, now: Micros) {
-        self.0 = Some(Kept { connection, used_at: now });
+    pub(super) fn keep(&mut self, wire: Wire, now: Micros) {
+        self.0 = Some(Kept { wire, used_at: now });
     }
 }
 
 /// Ends a connection. How it ends, or whether it does, doesn't matter.
-pub(super) async fn goodbye(mut connection: AsyncSmtpConnection) {
-    let _ = tokio::time::timeout(GOODBYE, connection.quit()).await;
+pub(super) async fn goodbye(mut wire: Wire) {
+    let _ = tokio::time::timeout(GOODBYE, wire.connection.quit()).await;
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use lettre::transport::smtp::Error as Reply;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
-use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
+use lettre::transport::smtp::commands::{Data, Ehlo, Mail as MailFrom, Rcpt};
 
 use super::Smtp;
-use super::line::Line;
+use super::line::{Line, Wire};
 use super::stream;
 use crate::clock::Micros;
 use crate::config::smtp_url::Tls;
@@ -34,42 +34,61 @@ impl<'a> Talk<'a> {
 
     /// One mail, up to the server's acceptance; then the connection is kept.
     pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
-        let mut connection = self.begin(line, now).await?;
-        self.at(Place::Recipient);
-        for to in mail.message.envelope().to() {
-            let to = Rcpt::new(to.clone(), vec![]);
-            connection.command(to).await.map_err(|e| self.judge(&e))?;
-        }
-        self.at(Place::Data);
-        connection.command(Data).await.map_err(|e| self.judge(&e))?;
+        let mut wire = self.begin(line, mail, now).await?;
         self.at(Place::Message);
-        connection.message(&mail.message.formatted()).await.map_err(|e| self.judge(&e))?;
-        line.keep(connection, now);
+        wire.connection.message(&mail.message.formatted()).await.map_err(|e| self.judge(&e))?;
+        line.keep(wire, now);
         Ok(())
     }
 
-    /// A connection on which a mail has begun. One that was kept may have been closed by the server
-    /// meanwhile, which is nobody's fault: then a fresh one is made.
-    async fn begin(&self, line: &mut Line, now: Micros) -> Result<AsyncSmtpConnection, SendError> {
+    /// Whether a mail could leave, as far as that is known without one.
+    pub async fn try_out(&self) -> Result<Wire, SendError> {
+        let mut wire = self.connect().await?;
         self.at(Place::Sender);
-        if let Some(mut kept) = line.take(now).await
-            && kept.command(self.sender()).await.is_ok()
-        {
-            return Ok(kept);
-        }
-        self.fresh().await
+        wire.connection.command(self.sender()).await.map_err(|e| self.judge(&e))?;
+        Ok(wire)
     }
 
-    /// A new connection on which a mail has begun.
-    pub async fn fresh(&self) -> Result<AsyncSmtpConnection, SendError> {
-        let mut connection = self.connect().await?;
+    /// A connection that waits for the message. One that was kept may have been closed by the server
+    /// meanwhile, which is nobody's fault: then a fresh one is made.
+    async fn begin(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<Wire, SendError> {
         self.at(Place::Sender);
-        connection.command(self.sender()).await.map_err(|e| self.judge(&e))?;
-        Ok(connection)
+        if let Some(mut kept) = line.take(now).await {
+            match self.envelope(&mut kept, mail).await {
+                Ok(()) => return Ok(kept),
+                Err(_) if self.place() == Place::Sender => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut fresh = self.connect().await?;
+        self.envelope(&mut fresh, mail).await?;
+        Ok(fresh)
+    }
+
+    /// The commands before the message: all at once where the server says that it takes them so
+    /// (RFC 2920), and else one after the other.
+    async fn envelope(&self, wire: &mut Wire, mail: &Mail) -> Result<(), SendError> {
+        let mut steps = vec![(Place::Sender, self.sender().to_string())];
+        for to in mail.message.envelope().to() {
+            steps.push((Place::Recipient, Rcpt::new(to.clone(), vec![]).to_string()));
+        }
+        steps.push((Place::Data, Data.to_string()));
+        let mut together =
+            wire.pipelines.then(|| steps.iter().map(|(_, command)| command.as_str()).collect::<String>());
+        for (place, command) in &steps {
+            self.at(*place);
+            let reply = match together.take() {
+                Some(all) => wire.connection.command(all).await,
+                None if wire.pipelines => wire.connection.read_response().await,
+                None => wire.connection.command(command).await,
+            };
+            reply.map_err(|e| self.judge(&e))?;
+        }
+        Ok(())
     }
 
     /// A connection that is encrypted as `SMTP_URL` says, and logged in.
-    async fn connect(&self) -> Result<AsyncSmtpConnection, SendError> {
+    async fn connect(&self) -> Result<Wire, SendError> {
         let Smtp { server, tls, hello, .. } = self.smtp;
         self.at(Place::Connecting);
         let tcp = stream::connect(&server.host, server.port).await;
@@ -89,13 +108,16 @@ impl<'a> Talk<'a> {
             // STARTTLS stripped: this fails, and never goes on in plain text.
             connection.starttls(tls.clone(), hello).await.map_err(|e| self.judge(&e))?;
         }
+        // lettre keeps to itself what else the server can do.
+        let offers = connection.command(Ehlo::new(hello.clone())).await.map_err(|e| self.judge(&e))?;
+        let pipelines = offers.message().any(|offer| offer.eq_ignore_ascii_case("PIPELINING"));
         if let Some((user, password)) = &server.credentials {
             self.at(Place::LoggingIn);
             let credentials = Credentials::new(user.clone(), password.0.clone());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
             connection.auth(&mechanisms, &credentials).await.map_err(|e| self.judge(&e))?;
         }
-        Ok(connection)
+        Ok(Wire { connection, pipelines })
     }
 
     fn sender(&self) -> MailFrom {

@@ -11,9 +11,19 @@ use crate::support::TestApp;
 use crate::support::smtp::Act::{Drop, Say, Silence};
 use crate::support::smtp::SmtpServer;
 
+/// One command after the other, and several at once.
+const WAYS: [bool; 2] = [false, true];
+
 /// An app with one mail in its queue.
 async fn one_waiting() -> (TestApp, SmtpServer) {
+    one_waiting_by(false).await
+}
+
+async fn one_waiting_by(pipelining: bool) -> (TestApp, SmtpServer) {
     let (app, smtp) = start().await;
+    if pipelining {
+        smtp.pipeline();
+    }
     ask(&app, "/users/register", "ada@example.org").await;
     (app, smtp)
 }
@@ -27,16 +37,20 @@ async fn assert_failed_once_and_the_next_one_leaves(app: &TestApp, smtp: &SmtpSe
 
 #[tokio::test]
 async fn a_refused_recipient_fails_once() {
-    let (app, smtp) = one_waiting().await;
-    smtp.next("RCPT", Say("550 no such user"));
-    assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+    for way in WAYS {
+        let (app, smtp) = one_waiting_by(way).await;
+        smtp.next("RCPT", Say("550 no such user"));
+        assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+    }
 }
 
 #[tokio::test]
 async fn a_refused_message_fails_once() {
-    let (app, smtp) = one_waiting().await;
-    smtp.next("END", Say("554 looks like spam"));
-    assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+    for way in WAYS {
+        let (app, smtp) = one_waiting_by(way).await;
+        smtp.next("END", Say("554 looks like spam"));
+        assert_failed_once_and_the_next_one_leaves(&app, &smtp).await;
+    }
 }
 
 #[tokio::test]
@@ -69,8 +83,8 @@ async fn whatever_may_pass_is_tried_again_and_exactly_one_mail_arrives() {
         ("DATA", Drop),
         ("END", Say("452 disk full")),
     ];
-    for (place, act) in faults {
-        let (app, smtp) = one_waiting().await;
+    for ((place, act), way) in faults.into_iter().flat_map(|fault| WAYS.map(|way| (fault, way))) {
+        let (app, smtp) = one_waiting_by(way).await;
         smtp.next(place, act);
         assert_eq!(app.work().await, [Outcome::Later], "{place} {act:?}");
         app.advance(2);
@@ -83,9 +97,13 @@ async fn whatever_may_pass_is_tried_again_and_exactly_one_mail_arrives() {
 #[tokio::test]
 async fn silence_costs_a_mail_its_time_out_and_no_more() {
     let mut apps = JoinSet::new();
-    for place in ["GREETING", "EHLO", "MAIL", "RCPT", "DATA", "INSIDE", "END"] {
+    let places = ["GREETING", "EHLO", "MAIL", "RCPT", "DATA", "INSIDE", "END"];
+    for (place, way) in places.into_iter().flat_map(|place| WAYS.map(|way| (place, way))) {
         apps.spawn(async move {
             let (app, smtp) = start_with(&[("MAIL_TIMEOUT_SECONDS", "1")]).await;
+            if way {
+                smtp.pipeline();
+            }
             ask(&app, "/users/register", "ada@example.org").await;
             smtp.next(place, Silence);
             let tried = tokio::time::timeout(Duration::from_secs(5), app.work()).await;

@@ -6,7 +6,7 @@ mod received;
 mod talk;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
@@ -53,6 +53,8 @@ pub struct SmtpServer {
 struct Shared {
     security: Security,
     mechanisms: &'static str,
+    /// Whether it says that it takes several commands at once.
+    pipelines: AtomicBool,
     acceptor: TlsAcceptor,
     impostor: TlsAcceptor,
     script: Mutex<Vec<Line>>,
@@ -94,6 +96,7 @@ impl SmtpServer {
         let shared = Arc::new(Shared {
             security,
             mechanisms,
+            pipelines: AtomicBool::new(false),
             acceptor,
             impostor: certified(name).1,
             script: Mutex::default(),
@@ -108,6 +111,11 @@ impl SmtpServer {
         tokio::spawn(talk::serve(listener, shared.clone()));
         let scheme = if security == Security::Implicit { "smtps" } else { "smtp" };
         Self { port, scheme, folder, shared }
+    }
+
+    /// From now on it says that it takes several commands at once.
+    pub fn pipeline(&self) {
+        self.shared.pipelines.store(true, Ordering::SeqCst);
     }
 
     /// `SMTP_URL` with `rest` behind it.

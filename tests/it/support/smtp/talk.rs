@@ -82,7 +82,8 @@ impl Talk<'_> {
         self.message.hello = name.to_owned();
         let offers_tls = self.shared.security == Security::StartTls && !self.message.encrypted;
         let tls = if offers_tls { "250-STARTTLS\r\n" } else { "" };
-        let reply = format!("250-localhost\r\n{tls}250 AUTH {}", self.shared.mechanisms);
+        let pipelining = if self.shared.pipelines.load(Ordering::SeqCst) { "250-PIPELINING\r\n" } else { "" };
+        let reply = format!("250-localhost\r\n{tls}{pipelining}250 AUTH {}", self.shared.mechanisms);
         self.answer("EHLO", &reply).await
     }
 
