@@ -43,8 +43,7 @@ CREATE TABLE marks (
 );
 
 CREATE TABLE links (
-    id           TEXT   NOT NULL PRIMARY KEY,
-    token_hash   TEXT   NOT NULL UNIQUE,    -- SHA-256 of what the mail carries
+    token_hash   TEXT   NOT NULL PRIMARY KEY, -- SHA-256 of what the mail carries
     outbox_id    TEXT   NOT NULL,           -- the request it answers
     purpose      TEXT   NOT NULL,           -- log_in, register
     email        TEXT   NOT NULL,           -- the account's address, or the one it will have

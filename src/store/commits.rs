@@ -6,7 +6,8 @@ use std::time::Duration;
 use sqlx::AnyPool;
 use tokio::sync::{mpsc, oneshot};
 
-use super::outbox::{Mark, NewMail};
+use super::outbox::{Claim, Mark, NewMail, QueuedMail};
+use super::tries::{Begun, Tries};
 use super::{PATIENCE, StoreError};
 
 /// Writes that may wait for the disk before further ones wait for a place.
@@ -14,14 +15,24 @@ const WAITING: usize = 1024;
 /// Writes in one transaction at most.
 const TOGETHER: usize = 256;
 
-/// One row to write, whatever else is in the transaction.
+/// Something to write, whatever else is in the transaction.
 pub enum Write {
     Queue(NewMail),
+    Claim(Claim),
+    Begin(Tries),
     Mark(Mark),
 }
 
-/// How many rows it changed.
-type Outcome = Result<u64, String>;
+/// What came of it.
+#[derive(Clone)]
+pub enum Written {
+    /// So many rows were changed.
+    Rows(u64),
+    Claimed(Vec<QueuedMail>),
+    Begun(Vec<Begun>),
+}
+
+type Outcome = Result<Written, String>;
 type Waiting = (Write, oneshot::Sender<Outcome>);
 
 /// The queue before the writer.
@@ -36,8 +47,8 @@ impl Commits {
         Self(send)
     }
 
-    /// Returns once the row is durable; how many rows it changed.
-    pub async fn write(&self, row: Write) -> Result<u64, StoreError> {
+    /// Returns once it is durable.
+    pub async fn write(&self, row: Write) -> Result<Written, StoreError> {
         let (answer, done) = oneshot::channel();
         let commit = async {
             self.0.send((row, answer)).await.map_err(|_| "the writer has ended".to_owned())?;
@@ -55,28 +66,30 @@ async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<Waiting>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.recv_many(&mut batch, TOGETHER).await > 0 {
         match commit(&pool, &mut batch).await {
-            Ok(changed) => answer(batch.drain(..), changed.into_iter().map(Ok)),
+            Ok(written) => answer(batch.drain(..), written.into_iter().map(Ok)),
             Err(error) => answer(batch.drain(..), std::iter::repeat(Err(error.to_string()))),
         }
     }
 }
 
 /// Writes a batch, without those for which nobody waits any more: they were told that it failed.
-async fn commit(pool: &AnyPool, batch: &mut Vec<Waiting>) -> sqlx::Result<Vec<u64>> {
+async fn commit(pool: &AnyPool, batch: &mut Vec<Waiting>) -> sqlx::Result<Vec<Written>> {
     loop {
         batch.retain(|(_, answer)| !answer.is_closed());
-        let mut changed = Vec::with_capacity(batch.len());
+        let mut written = Vec::with_capacity(batch.len());
         let mut transaction = pool.begin().await?;
         for (row, _) in &*batch {
-            changed.push(match row {
-                Write::Queue(mail) => mail.insert(&mut transaction).await?,
-                Write::Mark(mark) => mark.make(&mut transaction).await?,
+            written.push(match row {
+                Write::Queue(mail) => Written::Rows(mail.insert(&mut transaction).await?),
+                Write::Claim(claim) => Written::Claimed(claim.make(&mut transaction).await?),
+                Write::Begin(tries) => Written::Begun(tries.begin(&mut transaction).await?),
+                Write::Mark(mark) => Written::Rows(mark.make(&mut transaction).await?),
             });
         }
         // The lock may have been long in coming.
         if !batch.iter().any(|(_, answer)| answer.is_closed()) {
             transaction.commit().await?;
-            return Ok(changed);
+            return Ok(written);
         }
         transaction.rollback().await?;
     }

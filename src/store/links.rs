@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use sqlx::{AnyConnection, AssertSqlSafe};
-use uuid::Uuid;
 
-use super::outbox::{Purpose, QueuedMail};
+use super::outbox::Purpose;
+use super::tries::Tries;
 use super::users::{self, Account, User};
 use super::{Store, StoreError, sessions};
 use crate::clock::Millis;
@@ -23,12 +23,11 @@ pub struct Link {
 
 /// A link to store: the hash only.
 #[derive(Debug)]
-pub struct NewLink<'a> {
-    pub mail: &'a QueuedMail,
+pub struct NewLink {
+    /// The queued mail it is for, whose address it signs in.
+    pub outbox_id: String,
     pub purpose: Purpose,
-    pub hash: &'a Hash,
-    pub now: Millis,
-    pub expires_at: Millis,
+    pub hash: Hash,
 }
 
 /// Why a link doesn't work.
@@ -74,25 +73,30 @@ type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<Str
 /// its link was used. An earlier try's link stays good: its mail may have arrived although we never
 /// heard so, and a mailbox keeps only the first of two mails with one Message-ID. Using either ends the
 /// other.
-pub(super) async fn mint(connection: &mut AnyConnection, batch: &[&NewLink<'_>]) -> sqlx::Result<Vec<String>> {
-    let Some(first) = batch.first() else { return Ok(Vec::new()) };
-    let rows: Vec<_> = (0..batch.len()).map(|row| 4 * row + 4).collect();
-    let rows: Vec<_> = rows.iter().map(|at| format!("(${at}, ${}, ${}, ${})", at + 1, at + 2, at + 3)).collect();
+pub(super) async fn mint(
+    connection: &mut AnyConnection,
+    tries: &Tries,
+    links: Vec<&NewLink>,
+) -> sqlx::Result<Vec<String>> {
+    if links.is_empty() {
+        return Ok(Vec::new());
+    }
+    let row = |at: usize| format!("(${at}, ${}, ${})", at + 1, at + 2);
+    let rows: Vec<_> = (0..links.len()).map(|link| row(3 * link + 4)).collect();
     let statement = format!(
-        "INSERT INTO links (id, token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
-         SELECT new.column1, new.column2, mail.id, new.column4, mail.email, mail.browser, mail.return_to,
+        "INSERT INTO links (token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
+         SELECT new.column1, mail.id, new.column3, mail.email, mail.browser, mail.return_to,
                 CAST($1 AS BIGINT), CAST($2 AS BIGINT)
-         FROM (VALUES {}) AS new JOIN outbox AS mail ON mail.id = new.column3 AND mail.lease = $3
+         FROM (VALUES {}) AS new JOIN outbox AS mail ON mail.id = new.column2 AND mail.lease = $3
          WHERE NOT EXISTS (SELECT 1 FROM links AS known WHERE known.outbox_id = mail.id AND known.used_at IS NOT NULL)
          RETURNING outbox_id",
         rows.join(", ")
     );
     // Nothing but our own words and markers.
     let mut mint = sqlx::query_as(AssertSqlSafe(statement));
-    mint = mint.bind(first.now).bind(first.expires_at).bind(&first.mail.lease);
-    for link in batch {
-        let id = Uuid::now_v7().to_string();
-        mint = mint.bind(id).bind(link.hash.as_str()).bind(&link.mail.id).bind(link.purpose.text());
+    mint = mint.bind(tries.now).bind(tries.expires_at).bind(&tries.lease);
+    for link in links {
+        mint = mint.bind(link.hash.as_str()).bind(&link.outbox_id).bind(link.purpose.text());
     }
     let minted: Vec<(String,)> = mint.fetch_all(connection).await?;
     Ok(minted.into_iter().map(|(id,)| id).collect())
@@ -124,25 +128,25 @@ impl Store {
         let mut transaction = self.write.begin().await?;
         // Race on a single-use link: of any number of posts, this changes the row for one. A link made
         // for another purpose never signs anybody in.
-        let won: Option<(String, String, String, Option<String>)> = sqlx::query_as(
+        let won: Option<(String, String, Option<String>)> = sqlx::query_as(
             "UPDATE links SET used_at = $1, used_browser = $2
              WHERE token_hash = $3 AND used_at IS NULL AND expires_at > $1
                AND purpose IN ('log_in', 'register')
-             RETURNING id, purpose, email, return_to",
+             RETURNING purpose, email, return_to",
         )
         .bind(entry.now)
         .bind(entry.browser.as_str())
         .bind(entry.link.as_str())
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some((id, purpose, email, return_to)) = won else {
+        let Some((purpose, email, return_to)) = won else {
             drop(transaction);
             return self.lost(entry).await;
         };
-        sqlx::query("UPDATE links SET used_at = $1 WHERE email = $2 AND id <> $3 AND used_at IS NULL")
+        sqlx::query("UPDATE links SET used_at = $1 WHERE email = $2 AND token_hash <> $3 AND used_at IS NULL")
             .bind(entry.now)
             .bind(&email)
-            .bind(&id)
+            .bind(entry.link.as_str())
             .execute(&mut *transaction)
             .await?;
         if Purpose::read(&purpose) == Purpose::Register {
@@ -182,11 +186,13 @@ impl Store {
 
     /// Removes links that ended before `before`, at most `most` of them; how many it were.
     pub async fn sweep_links(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query("DELETE FROM links WHERE id IN (SELECT id FROM links WHERE expires_at <= $1 LIMIT $2)")
-            .bind(before)
-            .bind(most)
-            .execute(&self.write)
-            .await?;
+        let done = sqlx::query(
+            "DELETE FROM links WHERE token_hash IN (SELECT token_hash FROM links WHERE expires_at <= $1 LIMIT $2)",
+        )
+        .bind(before)
+        .bind(most)
+        .execute(&self.write)
+        .await?;
         Ok(done.rows_affected())
     }
 }

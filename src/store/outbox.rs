@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::{AnyConnection, AssertSqlSafe};
 use uuid::Uuid;
 
-use super::commits::Write;
+use super::commits::{Write, Written};
 use super::users::Account;
 use super::{Store, StoreError};
 use crate::clock::Millis;
@@ -49,7 +49,7 @@ pub struct NewMail {
 }
 
 /// A row under lease.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct QueuedMail {
     pub id: String,
     pub purpose: Purpose,
@@ -110,6 +110,39 @@ impl NewMail {
     }
 }
 
+/// A claim for the next due mails.
+pub struct Claim {
+    lease: String,
+    now: Millis,
+    until: Millis,
+    most: i64,
+}
+
+impl Claim {
+    /// One statement decides who gets them, and looks up whose they are.
+    pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<QueuedMail>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
+             WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
+                 SELECT id FROM outbox WHERE failed_at IS NULL AND due_at <= $3
+                 ORDER BY purpose, due_at LIMIT $4)
+             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at,
+                 (SELECT CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END
+                  FROM users WHERE users.email = outbox.email)",
+        )
+        .bind(&self.lease)
+        .bind(self.until)
+        .bind(self.now)
+        .bind(self.most)
+        .fetch_all(connection)
+        .await?;
+        let mut mails: Vec<_> = rows.into_iter().map(QueuedMail::from).collect();
+        // RETURNING keeps no order.
+        mails.sort_by(|a, b| (a.purpose.text(), a.asked_at, &a.id).cmp(&(b.purpose.text(), b.asked_at, &b.id)));
+        Ok(mails)
+    }
+}
+
 impl Mark {
     /// Fenced: a worker that lost its lease can't undo what another has done.
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
@@ -146,27 +179,14 @@ impl Store {
     }
 
     /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
-    /// longest due first. One statement decides who gets them, and looks up whose they are.
+    /// longest due first.
     pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Vec<QueuedMail>, StoreError> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
-             WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
-                 SELECT id FROM outbox WHERE failed_at IS NULL AND due_at <= $3
-                 ORDER BY purpose, due_at LIMIT $4)
-             RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at,
-                 (SELECT CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END
-                  FROM users WHERE users.email = outbox.email)",
-        )
-        .bind(format!("{}.{}", self.instance, Uuid::now_v7()))
-        .bind(now + lease.as_millis() as Millis)
-        .bind(now)
-        .bind(most)
-        .fetch_all(&self.write)
-        .await?;
-        let mut mails: Vec<_> = rows.into_iter().map(QueuedMail::from).collect();
-        // RETURNING keeps no order.
-        mails.sort_by(|a, b| (a.purpose.text(), a.asked_at, &a.id).cmp(&(b.purpose.text(), b.asked_at, &b.id)));
-        Ok(mails)
+        let until = now + lease.as_millis() as Millis;
+        let claim = Claim { lease: format!("{}.{}", self.instance, Uuid::now_v7()), now, until, most };
+        match self.commits.write(Write::Claim(claim)).await? {
+            Written::Claimed(mails) => Ok(mails),
+            _ => unreachable!("a claim is answered with what was claimed"),
+        }
     }
 
     /// Writes down what became of mails of one batch. False when a lease was lost, and what it held is
@@ -175,7 +195,8 @@ impl Store {
         let Some(first) = mails.first() else { return Ok(true) };
         let ids = mails.iter().map(|mail| mail.id.clone()).collect();
         let mark = Mark { ids, lease: first.lease.clone(), fate };
-        Ok(self.commits.write(Write::Mark(mark)).await? == mails.len() as u64)
+        let written = self.commits.write(Write::Mark(mark)).await?;
+        Ok(matches!(written, Written::Rows(rows) if rows == mails.len() as u64))
     }
 
     /// Gives back every mail that this process has in hand; how many.

@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::outbox::QueuedMail;
 
 /// Mails that one worker takes at once at most. Few enough that a log-in doesn't wait behind them.
-const MOST: i64 = 32;
+const MOST: i64 = 64;
 /// A batch that took less time may be twice as big the next time, and one that took more half.
 const BRISK: u64 = 100_000;
 

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::links::NewLink;
 use crate::store::outbox::{Purpose, QueuedMail};
 use crate::store::quota::Place;
-use crate::store::tries::{Begun, Try};
+use crate::store::tries::{Begun, Tries, Try};
 use crate::store::users::Account;
 
 /// A claimed mail, and what is to be done with it.
@@ -39,10 +39,12 @@ struct Draft {
 /// Plans a batch. One transaction stores all the links and takes all the places under the daily limit.
 pub async fn plan(app: &App, mails: Vec<QueuedMail>) -> Result<Vec<Plan>, StoreError> {
     let drafts: Vec<_> = mails.iter().map(|mail| decide(app, mail)).collect();
-    let now = app.clock.now();
     let written = mails.iter().zip(&drafts).filter_map(|(mail, draft)| Some((mail, draft.as_ref().ok()?)));
-    let tries: Vec<Try<'_>> = written.map(|(mail, draft)| draft.try_at(app, mail, now)).collect();
-    let begun = if tries.is_empty() { Vec::new() } else { app.store.begin(&tries, now).await? };
+    let tries: Vec<Try> = written.map(|(mail, draft)| draft.as_try(app, mail)).collect();
+    let begun = match mails.first() {
+        Some(mail) if !tries.is_empty() => app.store.begin(together(app, mail.lease.clone(), tries)).await?,
+        _ => Vec::new(),
+    };
     let mut begun = begun.into_iter();
     let step = |draft| match draft {
         Err(outcome) => Step::End(outcome),
@@ -99,12 +101,16 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
 }
 
 impl Draft {
-    fn try_at<'a>(&'a self, app: &App, mail: &'a QueuedMail, now: Millis) -> Try<'a> {
+    fn as_try(&self, app: &App, mail: &QueuedMail) -> Try {
         let purpose = if self.kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
-        let expires_at = now + app.config.link_lifetime.as_millis() as Millis;
-        let link = NewLink { mail, purpose, hash: &self.hash, now, expires_at };
+        let link = NewLink { outbox_id: mail.id.clone(), purpose, hash: self.hash.clone() };
         // Flooding the plan's quota: what has no account stops short of the reserve.
         let ceiling = app.config.daily_limit.map(|limit| limit.ceiling(self.kind != Kind::Welcome));
         Try { link, place: ceiling.map(|ceiling| Place { id: place_of(mail), ceiling }) }
     }
+}
+
+fn together(app: &App, lease: String, mails: Vec<Try>) -> Tries {
+    let now = app.clock.now();
+    Tries { lease, now, expires_at: now + app.config.link_lifetime.as_millis() as Millis, mails }
 }

@@ -257,8 +257,8 @@ async fn dump(app: &TestApp) -> String {
     let mut text = String::new();
     let tables = [
         "SELECT id || email || browser || agent || COALESCE(return_to, '') || COALESCE(lease, '') FROM outbox",
-        "SELECT id || token_hash || outbox_id || email || browser || COALESCE(used_browser, '') FROM links",
-        "SELECT id || token_hash || user_id || agent FROM sessions",
+        "SELECT token_hash || outbox_id || email || browser || COALESCE(used_browser, '') FROM links",
+        "SELECT token_hash || user_id || agent FROM sessions",
     ];
     for statement in tables {
         for row in sqlx::query(statement).fetch_all(&app.database).await.unwrap() {
