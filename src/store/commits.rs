@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::AnyPool;
 use tokio::sync::{mpsc, oneshot};
 
-use super::outbox::{Claim, Mark, NewMail, QueuedMail};
+use super::outbox::{Claim, Claimed, Mark, NewMail};
 use super::tries::{Begun, Tries};
 use super::{PATIENCE, StoreError};
 
@@ -28,7 +28,7 @@ pub enum Write {
 pub enum Written {
     /// So many rows were changed.
     Rows(u64),
-    Claimed(Vec<QueuedMail>),
+    Claimed(Claimed),
     Begun(Vec<Begun>),
 }
 

@@ -118,9 +118,37 @@ pub struct Claim {
     most: i64,
 }
 
+/// What a claim came to.
+#[derive(Clone, Debug, Default)]
+pub struct Claimed {
+    pub mails: Vec<QueuedMail>,
+    /// Log-ins without an account, which are over at once.
+    pub dropped: u64,
+}
+
+/// Log-ins without an account that one claim drops at most.
+const DROPPED: i64 = 256;
+
 impl Claim {
+    pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Claimed> {
+        let dropped = self.drop_strangers(&mut *connection).await?;
+        Ok(Claimed { mails: self.take(connection).await?, dropped })
+    }
+
+    /// A flood of log-ins for made-up addresses leaves the queue as cheaply as it can.
+    async fn drop_strangers(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
+        let drop = sqlx::query(
+            "DELETE FROM outbox WHERE id IN (
+                 SELECT id FROM outbox
+                 WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
+                   AND NOT EXISTS (SELECT 1 FROM users WHERE users.email = outbox.email)
+                 ORDER BY due_at LIMIT $2)",
+        );
+        Ok(drop.bind(self.now).bind(DROPPED).execute(connection).await?.rows_affected())
+    }
+
     /// One statement decides who gets them, and looks up whose they are.
-    pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<QueuedMail>> {
+    async fn take(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<QueuedMail>> {
         let rows: Vec<Row> = sqlx::query_as(
             "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
              WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
@@ -180,11 +208,11 @@ impl Store {
 
     /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
     /// longest due first.
-    pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Vec<QueuedMail>, StoreError> {
+    pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Claimed, StoreError> {
         let until = now + lease.as_millis() as Millis;
         let claim = Claim { lease: format!("{}.{}", self.instance, Uuid::now_v7()), now, until, most };
         match self.commits.write(Write::Claim(claim)).await? {
-            Written::Claimed(mails) => Ok(mails),
+            Written::Claimed(claimed) => Ok(claimed),
             _ => unreachable!("a claim is answered with what was claimed"),
         }
     }

@@ -125,8 +125,11 @@ impl Metrics {
         self.client_ip.get_or_create_owned(&Reason { reason })
     }
 
-    pub fn mail(&self, outcome: &'static str) {
-        self.mails.get_or_create(&Outcome { outcome }).inc();
+    /// So many mails had this outcome.
+    pub fn mails(&self, outcome: &'static str, count: u64) {
+        if count > 0 {
+            self.mails.get_or_create(&Outcome { outcome }).inc_by(count);
+        }
     }
 
     pub fn smtp_took(&self, took: Duration) {

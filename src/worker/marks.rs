@@ -1,7 +1,6 @@
 //! What became of the mails of a batch, written down: each as soon as it is known, and those for whom
 //! nothing left together.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -9,48 +8,64 @@ use tokio::task::JoinHandle;
 use super::outcome::Outcome;
 use super::plan::place_of;
 use crate::app::App;
-use crate::store::outbox::{Fate, QueuedMail};
+use crate::store::outbox::QueuedMail;
 
-/// Marks under way at most, beside the next mail.
+/// Mails that have left and wait for their mark at most, while one is being written: a crash mails again
+/// what isn't marked, and a disk that is slow must not make that many.
 const UNMARKED: usize = 4;
 
 /// The marks of a batch.
 pub struct Marks {
     app: Arc<App>,
-    /// Being written while the next mail is under way. In tasks of their own, which nothing that happens
-    /// to the batch cuts off.
-    under_way: VecDeque<JoinHandle<()>>,
+    /// Have left since the mark under way began.
+    sent: Vec<(QueuedMail, Outcome)>,
+    /// In a task of its own, which nothing that happens to the batch cuts off.
+    under_way: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
     /// What is removed without having left.
     removed: Vec<(QueuedMail, Outcome)>,
 }
 
 impl Marks {
     pub fn new(app: &Arc<App>) -> Self {
-        Self { app: app.clone(), under_way: VecDeque::new(), removed: Vec::new() }
+        Self { app: app.clone(), sent: vec![], under_way: None, others: vec![], removed: vec![] }
     }
 
     /// Writes down what became of one mail, or gathers it.
     pub async fn make(&mut self, mail: QueuedMail, outcome: Outcome) {
-        if let Outcome::Dropped | Outcome::Expired = outcome {
-            return self.removed.push((mail, outcome));
-        }
-        self.under_way.push_back(tokio::spawn(mark(self.app.clone(), vec![(mail, outcome)])));
-        // A crash mails again what isn't marked: a disk that is slow must not make that many.
-        if self.under_way.len() > UNMARKED {
-            all(self.under_way.pop_front()).await;
+        match outcome {
+            Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
+            Outcome::Sent => {
+                self.sent.push((mail, outcome));
+                let free = self.under_way.as_ref().is_none_or(JoinHandle::is_finished);
+                if free || self.sent.len() > UNMARKED {
+                    self.mark_sent().await;
+                }
+            }
+            _ => self.others.push(self.mark(vec![(mail, outcome)])),
         }
     }
 
     /// Returns once all is written down.
-    pub async fn finish(self) {
-        if !self.removed.is_empty() {
-            mark(self.app.clone(), self.removed).await;
-        }
-        all(self.under_way).await;
+    pub async fn finish(mut self) {
+        let removed = std::mem::take(&mut self.removed);
+        self.others.push(self.mark(removed));
+        self.mark_sent().await;
+        end(self.under_way.into_iter().chain(self.others)).await;
+    }
+
+    async fn mark_sent(&mut self) {
+        end(self.under_way.take()).await;
+        let sent = std::mem::take(&mut self.sent);
+        self.under_way = Some(self.mark(sent));
+    }
+
+    fn mark(&self, mails: Vec<(QueuedMail, Outcome)>) -> JoinHandle<()> {
+        tokio::spawn(mark(self.app.clone(), mails))
     }
 }
 
-async fn all(marks: impl IntoIterator<Item = JoinHandle<()>>) {
+async fn end(marks: impl IntoIterator<Item = JoinHandle<()>>) {
     for mark in marks {
         // A mark that panicked is a mail that is tried again.
         let _ = mark.await;
@@ -60,7 +75,7 @@ async fn all(marks: impl IntoIterator<Item = JoinHandle<()>>) {
 /// Writes down one fate that mails share, if their lease still holds.
 async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     let now = app.clock.now();
-    let fate = ended.first().map_or(Fate::Remove, |(mail, outcome)| outcome.fate(mail, now));
+    let Some(fate) = ended.first().map(|(mail, outcome)| outcome.fate(mail, now)) else { return };
     for (mail, outcome) in &ended {
         free_place(&app, mail, *outcome).await;
     }
@@ -86,7 +101,7 @@ async fn free_place(app: &App, mail: &QueuedMail, outcome: Outcome) {
 /// Counts what became of a mail, and logs what nobody has logged yet.
 fn note(app: &App, mail: &QueuedMail, outcome: Outcome) {
     if let Some(label) = outcome.label(mail) {
-        app.metrics.mail(label);
+        app.metrics.mails(label, 1);
     }
     match outcome {
         Outcome::Expired => {

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::mail::{Fault, Line, Mail, SendError, Turn};
 use crate::store::StoreError;
-use crate::store::outbox::QueuedMail;
+use crate::store::outbox::{Claimed, QueuedMail};
 
 /// Mails that one worker takes at once at most. Few enough that a log-in doesn't wait behind them.
 const MOST: i64 = 64;
@@ -40,12 +40,14 @@ impl Postman {
         }
         let (started, claimed_at) = (app.clock.monotonic(), app.clock.now());
         let lease = app.config.mail_timeout * 2;
-        let mails = app.store.claim(claimed_at, lease, self.most).await?;
+        let Claimed { mails, dropped } = app.store.claim(claimed_at, lease, self.most).await?;
         let all = mails.len() as i64 == self.most;
         // A send begins only while the lease outlasts it.
         let last_start = claimed_at + app.config.mail_timeout.as_millis() as Millis;
         let hurried = || stopping() || app.clock.now() > last_start;
-        let outcomes = self.work_off(app, plan(app, mails).await?, hurried).await;
+        app.metrics.mails(Outcome::DROPPED, dropped);
+        let mut outcomes = vec![Outcome::Dropped; dropped as usize];
+        outcomes.extend(self.work_off(app, plan(app, mails).await?, hurried).await);
         self.adapt(app.clock.monotonic() - started, all);
         Ok(outcomes)
     }

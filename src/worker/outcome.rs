@@ -31,11 +31,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The label of `Dropped`.
+    pub const DROPPED: &'static str = "dropped";
+
     /// A label of `doorpost_mails_total`; none while the mail is still on its way.
     pub fn label(self, mail: &QueuedMail) -> Option<&'static str> {
         match self {
             Self::Sent => Some("sent"),
-            Self::Dropped => Some("dropped"),
+            Self::Dropped => Some(Self::DROPPED),
             Self::Failed | Self::SetAside => Some("failed"),
             // Counted once, when it begins.
             Self::Held if mail.held_at.is_none() => Some("held_back"),

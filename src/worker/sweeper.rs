@@ -29,7 +29,7 @@ pub async fn sweep(app: &App) -> Result<(), StoreError> {
 /// Gives up the mails whose link would be too old, also while none may leave.
 async fn expire(app: &App, now: Millis) -> Result<u64, StoreError> {
     let (held, expired) = app.store.expire(now, BATCH).await?;
-    (0..expired).for_each(|_| app.metrics.mail("expired"));
+    app.metrics.mails("expired", expired);
     if held + expired > 0 {
         tracing::warn!(held, expired, "mails given up: their links would be too old");
     }

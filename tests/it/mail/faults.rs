@@ -153,10 +153,10 @@ async fn a_worker_that_lost_its_lease_marks_nothing() {
     let (app, _smtp) = one_waiting().await;
     let store = &app.app.store;
     let lease = Duration::from_secs(60);
-    let stopped = store.claim(app.clock.now(), lease, 9).await.unwrap().remove(0);
-    assert!(store.claim(app.clock.now(), lease, 9).await.unwrap().is_empty(), "it is in hand");
+    let stopped = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
+    assert!(store.claim(app.clock.now(), lease, 9).await.unwrap().mails.is_empty(), "it is in hand");
     app.advance(60);
-    let other = store.claim(app.clock.now(), lease, 9).await.unwrap().remove(0);
+    let other = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
     assert_eq!(stopped.id, other.id);
     let hold = Fate::Hold { held_at: 0, due_at: 0 };
     for fate in [Fate::Remove, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {
