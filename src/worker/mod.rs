@@ -20,6 +20,8 @@ pub use sweeper::{sweep, watch};
 
 /// How long an idle worker waits for a wake-up before it looks all the same.
 const POLL: Duration = Duration::from_secs(1);
+/// How long strangers' log-ins gather before they are dropped together: nobody waits for that.
+const GATHER: Duration = Duration::from_millis(20);
 /// How often what is over is swept away, in looks at the queue.
 const SWEEP: u32 = 30;
 /// How long after a failure of the database or the mail server a worker tries again.
@@ -95,9 +97,10 @@ async fn batch(app: &Arc<App>, mut postman: Postman, stopped: watch::Receiver<bo
     });
     match AbortOnDropHandle::new(job).await {
         Ok((postman, Ok(outcomes))) if outcomes.is_empty() => (postman, Some(POLL)),
-        Ok((postman, Ok(_))) => {
-            let pause = postman.is_troubled().then_some(PAUSE);
-            (postman, pause)
+        Ok((postman, Ok(_))) if postman.is_troubled() => (postman, Some(PAUSE)),
+        Ok((postman, Ok(outcomes))) => {
+            let strangers = outcomes.iter().all(|outcome| *outcome == Outcome::Dropped);
+            (postman, strangers.then_some(GATHER))
         }
         Ok((postman, Err(error))) => {
             tracing::error!(%error, "the queue of mails can't be read; trying again");
