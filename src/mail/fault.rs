@@ -102,7 +102,8 @@ impl SendError {
             _ if self.fault != Fault::Operator => return None,
             Place::Tls | Place::StartTls => {
                 "check SMTP_URL: smtps:// is TLS from the first byte, smtp:// is STARTTLS, ?ca=FILE trusts another \
-                 root, and the host must be the one the certificate names"
+                 root, ?tls=none is plain text to a relay on this machine, and the host must be the one the \
+                 certificate names"
             }
             Place::Sender => "check that the mail server lets this user send as MAIL_FROM",
             Place::Connecting | Place::Greeting => "the mail server turns this machine away: ask whoever runs it",
