@@ -7,6 +7,7 @@ use lettre::transport::smtp::Error as Reply;
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream};
 use lettre::transport::smtp::commands::{Data, Ehlo, Mail as MailFrom, Rcpt};
+use lettre::transport::smtp::response::{Response, Severity};
 
 use super::Smtp;
 use super::line::{Line, Wire};
@@ -15,6 +16,10 @@ use crate::clock::Micros;
 use crate::config::smtp_url::Tls;
 use crate::mail::Mail;
 use crate::mail::fault::{Place, SendError};
+
+const DONE: Severity = Severity::PositiveCompletion;
+/// 354: now the message.
+const GO_ON: Severity = Severity::PositiveIntermediate;
 
 /// A dialogue, and how far it has come: known also when it is cut off by the time-out.
 pub struct Talk<'a> {
@@ -36,7 +41,8 @@ impl<'a> Talk<'a> {
     pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
         let mut wire = self.begin(line, mail, now).await?;
         self.at(Place::Message);
-        wire.connection.message(&mail.message.formatted()).await.map_err(|e| self.judge(&e))?;
+        let taken = wire.connection.message(&mail.message.formatted()).await.map_err(|e| self.judge(&e))?;
+        self.expect(&taken, DONE)?;
         line.keep(wire, now);
         Ok(())
     }
@@ -82,9 +88,17 @@ impl<'a> Talk<'a> {
                 None if wire.pipelines => wire.connection.read_response().await,
                 None => wire.connection.command(command).await,
             };
-            reply.map_err(|e| self.judge(&e))?;
+            let reply = reply.map_err(|e| self.judge(&e))?;
+            // A server that says more than it was asked would have us take one reply for another, and a
+            // refused mail for one that left.
+            let wanted = if *place == Place::Data { GO_ON } else { DONE };
+            self.expect(&reply, wanted)?;
         }
         Ok(())
+    }
+
+    fn expect(&self, reply: &Response, wanted: Severity) -> Result<(), SendError> {
+        if reply.code().severity == wanted { Ok(()) } else { Err(self.silence("a reply at the wrong place")) }
     }
 
     /// A connection that is encrypted as `SMTP_URL` says, and logged in.

@@ -81,6 +81,9 @@ async fn whatever_may_pass_is_tried_again_and_exactly_one_mail_arrives() {
         ("RCPT", Drop),
         ("DATA", Say("451 not now")),
         ("DATA", Drop),
+        ("DATA", Say("250 ok")),
+        // Taken for the replies to what follows, these would make a refused mail one that left.
+        ("MAIL", Say("250 ok\r\n250 ok\r\n250 ok")),
         ("END", Say("452 disk full")),
     ];
     for ((place, act), way) in faults.into_iter().flat_map(|fault| WAYS.map(|way| (fault, way))) {
