@@ -32,7 +32,10 @@ pub(super) async fn lock_and_count(connection: &mut AnyConnection, now: Millis) 
 }
 
 pub(super) async fn take(connection: &mut AnyConnection, place: &Place, now: Millis) -> sqlx::Result<()> {
-    let take = sqlx::query("INSERT INTO mails_sent (id, sent_at) VALUES ($1, $2)").bind(&place.id).bind(now);
+    let take =
+        sqlx::query("INSERT INTO mails_sent (id, sent_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET sent_at = $2")
+            .bind(&place.id)
+            .bind(now);
     take.execute(connection).await.map(drop)
 }
 
