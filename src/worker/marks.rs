@@ -1,6 +1,7 @@
 //! What became of the mails of a batch, written down: each as soon as it is known, and those for whom
 //! nothing left together.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
@@ -10,17 +11,15 @@ use super::plan::place_of;
 use crate::app::App;
 use crate::store::outbox::QueuedMail;
 
-/// Mails that have left and wait for their mark at most, while one is being written: a crash mails again
-/// what isn't marked, and a disk that is slow must not make that many.
+/// Marks of mails that have left under way at most, beside the next mail: a crash mails again what isn't
+/// marked, and a disk that is slow must not make that many.
 const UNMARKED: usize = 4;
 
 /// The marks of a batch.
 pub struct Marks {
     app: Arc<App>,
-    /// Have left since the mark under way began.
-    sent: Vec<(QueuedMail, Outcome)>,
-    /// In a task of its own, which nothing that happens to the batch cuts off.
-    under_way: Option<JoinHandle<()>>,
+    /// Of mails that have left: in tasks of their own, which nothing that happens to the batch cuts off.
+    sent: VecDeque<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
     /// What is removed without having left.
     removed: Vec<(QueuedMail, Outcome)>,
@@ -28,7 +27,7 @@ pub struct Marks {
 
 impl Marks {
     pub fn new(app: &Arc<App>) -> Self {
-        Self { app: app.clone(), sent: vec![], under_way: None, others: vec![], removed: vec![] }
+        Self { app: app.clone(), sent: VecDeque::new(), others: vec![], removed: vec![] }
     }
 
     /// Writes down what became of one mail, or gathers it.
@@ -36,10 +35,10 @@ impl Marks {
         match outcome {
             Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
             Outcome::Sent => {
-                self.sent.push((mail, outcome));
-                let free = self.under_way.as_ref().is_none_or(JoinHandle::is_finished);
-                if free || self.sent.len() > UNMARKED {
-                    self.mark_sent().await;
+                // At once: the next mail may be stuck for long.
+                self.sent.push_back(self.mark(vec![(mail, outcome)]));
+                if self.sent.len() > UNMARKED {
+                    end(self.sent.pop_front()).await;
                 }
             }
             _ => self.others.push(self.mark(vec![(mail, outcome)])),
@@ -50,14 +49,7 @@ impl Marks {
     pub async fn finish(mut self) {
         let removed = std::mem::take(&mut self.removed);
         self.others.push(self.mark(removed));
-        self.mark_sent().await;
-        end(self.under_way.into_iter().chain(self.others)).await;
-    }
-
-    async fn mark_sent(&mut self) {
-        end(self.under_way.take()).await;
-        let sent = std::mem::take(&mut self.sent);
-        self.under_way = Some(self.mark(sent));
+        end(self.sent.into_iter().chain(self.others)).await;
     }
 
     fn mark(&self, mails: Vec<(QueuedMail, Outcome)>) -> JoinHandle<()> {
