@@ -31,11 +31,5 @@ pub fn run(as_json: bool) -> ExitCode {
         }
     }
     super::print(&out);
-    match Config::load(super::environment(), Path::new(".")) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(problems) => {
-            super::print_problems("can't start", &problems);
-            ExitCode::from(2)
-        }
-    }
+    super::settings("can't start").map_or_else(|code| code, |_| ExitCode::SUCCESS)
 }

@@ -5,8 +5,12 @@ pub mod outbox;
 pub mod serve;
 
 use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::Subcommand;
+
+use crate::config::Config;
 
 /// What `doorpost` can be told to do besides serving.
 #[derive(Debug, Subcommand)]
@@ -26,6 +30,15 @@ pub enum Command {
 fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
+
+/// The settings; or, when they are wrong, their problems printed and the exit status. `what` is what can't
+/// be done without them.
+fn settings(what: &str) -> Result<Config, ExitCode> {
+    Config::load(environment(), Path::new(".")).map_err(|problems| {
+        print_problems(what, &problems);
+        ExitCode::from(2)
+    })
 }
 
 /// Prints for a person or a script. Whoever reads may have seen enough: `doorpost config | head`.

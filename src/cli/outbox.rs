@@ -1,6 +1,5 @@
 //! `doorpost outbox`: the mails that have not left, and another try for those that were set aside.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -15,6 +14,8 @@ use crate::store::backlog::{State, Waiting};
 
 /// Rows shown at most.
 const MOST: i64 = 1000;
+/// What can't be done when anything fails.
+const FAILURE: &str = "can't look at the queue";
 
 /// What can be done with the queue.
 #[derive(Debug, Subcommand)]
@@ -38,12 +39,9 @@ pub enum Command {
 
 /// Works on the database of `DATABASE_URL`, whether the server runs or not.
 pub fn run(command: &Command) -> ExitCode {
-    let config = match Config::load(super::environment(), Path::new(".")) {
+    let config = match super::settings(FAILURE) {
         Ok(config) => config,
-        Err(problems) => {
-            super::print_problems("can't look at the queue", &problems);
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
     let runtime = tokio::runtime::Runtime::new().expect("the system gives threads");
     let done = runtime.block_on(async {
@@ -53,13 +51,10 @@ pub fn run(command: &Command) -> ExitCode {
             Command::Retry { id, .. } => retry(&store, id.as_deref(), &config).await,
         }
     });
-    match done {
-        Ok(code) => code,
-        Err(problem) => {
-            super::print_problems("can't look at the queue", &[problem]);
-            ExitCode::FAILURE
-        }
-    }
+    done.unwrap_or_else(|problem| {
+        super::print_problems(FAILURE, &[problem]);
+        ExitCode::FAILURE
+    })
 }
 
 async fn list(store: &Store, as_json: bool) -> Result<ExitCode, String> {

@@ -1,6 +1,5 @@
 //! `doorpost`: serves until it is told to stop.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +19,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Reads the settings, serves, and says in one sentence why it can't.
 pub fn run() -> ExitCode {
-    let config = match Config::load(super::environment(), Path::new(".")) {
+    let config = match super::settings("can't start") {
         Ok(config) => config,
-        Err(problems) => {
-            super::print_problems("can't start", &problems);
-            return ExitCode::from(2);
-        }
+        Err(code) => return code,
     };
     let log = telemetry::init(&config);
     let runtime = tokio::runtime::Runtime::new().expect("the system gives threads");

@@ -45,7 +45,7 @@ pub enum Turn {
 }
 
 impl Health {
-    /// Asked before each mail. A probe takes at most `patience`.
+    /// Asked before each batch. A probe takes at most `patience`.
     pub fn turn(&self, now: Micros, patience: Micros) -> Turn {
         match &mut self.state().pause {
             None => Turn::Send,
@@ -92,7 +92,7 @@ impl Health {
         }
     }
 
-    /// How long the mail that waits the longest has been waiting.
+    /// Whether the mail that waits the longest waits too long.
     pub fn late(&self, late: bool) {
         self.late.store(late, Ordering::Relaxed);
         self.settle(&self.state());

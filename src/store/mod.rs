@@ -71,10 +71,15 @@ impl Store {
 
     /// Whether the database can be read and written, by doing so.
     pub async fn check(&self, now: Millis) -> Result<(), StoreError> {
-        let mark = "INSERT INTO marks (name, at) VALUES ('ready', $1) ON CONFLICT (name) DO UPDATE SET at = $1";
-        sqlx::query(mark).bind(now).execute(&self.write).await?;
+        touch(&self.write, "ready", now).await?;
         self.pending().await.map(drop)
     }
+}
+
+/// Writes a row for the sake of writing: it locks, and it proves that rows can be written.
+async fn touch(to: impl sqlx::Executor<'_, Database = sqlx::Any>, name: &str, now: Millis) -> sqlx::Result<()> {
+    let touch = "INSERT INTO marks (name, at) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET at = $2";
+    sqlx::query(touch).bind(name).bind(now).execute(to).await.map(drop)
 }
 
 impl From<sqlx::Error> for StoreError {

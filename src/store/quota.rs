@@ -23,10 +23,7 @@ pub struct Place {
 /// The first statement of a transaction is a write, and here a lock that replicas share: no two of
 /// them take the last place.
 pub(super) async fn lock_and_count(connection: &mut AnyConnection, now: Millis) -> sqlx::Result<i64> {
-    sqlx::query("INSERT INTO marks (name, at) VALUES ('daily_limit', $1) ON CONFLICT (name) DO UPDATE SET at = $1")
-        .bind(now)
-        .execute(&mut *connection)
-        .await?;
+    super::touch(&mut *connection, "daily_limit", now).await?;
     let (sent,): (i64,) = sqlx::query_as(COUNT).bind(now - DAY).fetch_one(connection).await?;
     Ok(sent)
 }

@@ -1,4 +1,4 @@
-//! Accounts. Only the worker and a link that was used look here; a request for a link never does.
+//! Accounts. Only a claim of mails and a link look here; a request for a link never does.
 
 use sqlx::AnyConnection;
 use uuid::Uuid;

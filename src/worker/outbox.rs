@@ -131,19 +131,20 @@ pub async fn probe(app: &App) -> bool {
 }
 
 fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
-    if error.fault == Fault::Mail {
-        app.health.well();
-        tracing::warn!(mail = mail.id, reason = %error, "mail refused by the mail server for good");
-        return Outcome::Failed;
-    }
     if error.is_about_the_mail() {
         app.health.well();
     } else {
         app.health.ill(error, app.clock.monotonic());
     }
-    if error.fault == Fault::Operator {
-        return Outcome::GivenBack;
+    match error.fault {
+        Fault::Mail => {
+            tracing::warn!(mail = mail.id, reason = %error, "mail refused by the mail server for good");
+            Outcome::Failed
+        }
+        Fault::Operator => Outcome::GivenBack,
+        fault => {
+            tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
+            if fault == Fault::Unsure { Outcome::Unsure } else { Outcome::Later }
+        }
     }
-    tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
-    if error.fault == Fault::Unsure { Outcome::Unsure } else { Outcome::Later }
 }

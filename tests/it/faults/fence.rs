@@ -1,6 +1,6 @@
 //! Row 20: two processes on one database, and a lease that outlives its worker's attention.
 
-use super::{SOON, arrive, ask, drained, place, signs_in, stuck};
+use super::{SOON, arrive, ask, drained, in_hand, place, signs_in, stuck};
 use crate::support::process::{Place, Process};
 use crate::support::smtp::Act::{Hold, Silence};
 use crate::support::smtp::SmtpServer;
@@ -63,11 +63,7 @@ async fn fault_20_a_stopped_worker_does_not_send_again_what_another_has_sent() {
 
 #[tokio::test]
 async fn fault_20_a_second_process_takes_no_mail_out_of_a_living_ones_hand() {
-    let (place, smtp) = place().await;
-    let first = place.start().await;
-    smtp.next("DATA", Hold);
-    ask(&first, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, first) = in_hand("DATA", Hold).await;
     let held = place.texts(LEASES).await;
     // Even one that does nothing at all: it may go on at any moment.
     first.signal("STOP");

@@ -2,7 +2,7 @@
 
 use doorpost::domain::token::LinkToken;
 
-use super::{SOON, arrive, ask, assert_one_mail, drained, place, signs_in, stuck};
+use super::{SOON, arrive, ask, assert_one_mail, drained, in_hand, place, signs_in};
 use crate::support::process::Process;
 use crate::support::smtp::Act::{Drop, Hold, Silence};
 use crate::support::smtp::Received;
@@ -42,11 +42,7 @@ async fn fault_01_killed_before_the_row_commits() {
 
 #[tokio::test]
 async fn fault_02_killed_after_the_answer_before_sending() {
-    let (place, smtp) = place().await;
-    let doorpost = place.start().await;
-    smtp.next("MAIL", Silence);
-    ask(&doorpost, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, doorpost) = in_hand("MAIL", Silence).await;
     doorpost.kill();
     let doorpost = place.start().await;
     // Its lease has nearly a minute to go, but nobody is left who could hold it.
@@ -57,11 +53,7 @@ async fn fault_02_killed_after_the_answer_before_sending() {
 
 #[tokio::test]
 async fn fault_03_killed_after_the_servers_acceptance_before_marking() {
-    let (place, smtp) = place().await;
-    let doorpost = place.start().await;
-    smtp.next("END", Hold);
-    ask(&doorpost, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, doorpost) = in_hand("END", Hold).await;
     let lock = place.lock().await;
     smtp.release();
     let heard = "doorpost_smtp_seconds_count";
@@ -79,12 +71,8 @@ async fn fault_03_killed_after_the_servers_acceptance_before_marking() {
 
 #[tokio::test]
 async fn fault_04_killed_between_storing_the_links_hash_and_sending() {
-    let (place, smtp) = place().await;
-    let doorpost = place.start().await;
     // The letter is written by then, and nothing of it has left.
-    smtp.next("DATA", Silence);
-    ask(&doorpost, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, doorpost) = in_hand("DATA", Silence).await;
     let hashes = "SELECT token_hash FROM links ORDER BY created_at, token_hash";
     let earlier = place.texts(hashes).await;
     assert_eq!(earlier.len(), 1, "the hash is stored");

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::support::load::newcomer;
 use crate::support::process::{Place, Process};
-use crate::support::smtp::{Received, Security, SmtpServer};
+use crate::support::smtp::{Act, Received, Security, SmtpServer};
 use crate::support::until;
 
 /// How long a machine with much to do may take for what takes no time.
@@ -51,6 +51,16 @@ async fn arrive(smtp: &SmtpServer, mails: usize, seconds: u64) -> Vec<Received> 
 /// Waits until as many clients of the mail server get no answer.
 async fn stuck(smtp: &SmtpServer, clients: usize) {
     until(&format!("{clients} clients are stuck"), SOON, async || smtp.stuck() == clients).await;
+}
+
+/// A running server that has Ada's mail in hand, and the mail server that acts so at `reply`.
+async fn in_hand(reply: &'static str, act: Act) -> (Place, SmtpServer, Process) {
+    let (place, smtp) = place().await;
+    let doorpost = place.start().await;
+    smtp.next(reply, act);
+    ask(&doorpost, "ada@example.org").await;
+    stuck(&smtp, 1).await;
+    (place, smtp, doorpost)
 }
 
 /// Waits until nothing is queued any more.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{SOON, arrive, ask, assert_all_mailed, drained, place, promised, signs_in, stuck};
+use super::{SOON, arrive, assert_all_mailed, drained, in_hand, place, promised, signs_in, stuck};
 use crate::support::load::{Load, newcomer};
 use crate::support::process::Process;
 use crate::support::smtp::Act::{Hold, Silence};
@@ -78,11 +78,7 @@ async fn fault_22_a_request_in_flight_is_finished() {
 
 #[tokio::test]
 async fn fault_22_the_mail_in_hand_is_finished() {
-    let (place, smtp) = place().await;
-    let mut doorpost = place.start().await;
-    smtp.next("DATA", Hold);
-    ask(&doorpost, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, mut doorpost) = in_hand("DATA", Hold).await;
     doorpost.signal("TERM");
     closes(&doorpost).await;
     smtp.release();
@@ -93,11 +89,7 @@ async fn fault_22_the_mail_in_hand_is_finished() {
 
 #[tokio::test]
 async fn fault_22_a_mail_that_is_stuck_goes_back_to_the_queue() {
-    let (place, smtp) = place().await;
-    let mut doorpost = place.start().await;
-    smtp.next("DATA", Silence);
-    ask(&doorpost, "ada@example.org").await;
-    stuck(&smtp, 1).await;
+    let (place, smtp, mut doorpost) = in_hand("DATA", Silence).await;
     // A request that is slow to arrive has the same ten seconds, and not ten more.
     let _slow = unfinished(&doorpost, SLOW).await;
     doorpost.signal("TERM");
