@@ -1,6 +1,7 @@
 //! Wiring: what a running Doorpost consists of, and THE route table.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{guard, web};
 use tokio::sync::Notify;
@@ -84,6 +85,11 @@ impl App {
             store,
             mailer,
         })
+    }
+
+    /// How long a worker has a mail to itself: long enough to be done with it whatever happens.
+    pub fn lease(&self) -> Duration {
+        self.config.mail_timeout * 2
     }
 
     /// A whole URL for a path of ours. From `BASE_URL`, never from a header.

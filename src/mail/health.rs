@@ -2,37 +2,41 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::fault::{Fault, SendError};
 use crate::clock::Micros;
 
-/// Pauses between probes while no mail can leave, in seconds; the last one repeats.
-const PROBES: [Micros; 5] = [5, 10, 20, 40, 60];
+/// Pauses between looks while no mail can leave, in seconds; the last one repeats.
+const LOOKS: [Micros; 5] = [5, 10, 20, 40, 60];
+/// Different mails that the server puts off without taking one before it is no longer their own affair.
+const MANY: usize = 3;
+/// For how long mail may fail to leave before the pages say so.
+const LATE: Duration = Duration::from_secs(60);
 
 /// What is known of the way out.
 #[derive(Debug, Default)]
 pub struct Health {
     state: Mutex<State>,
-    /// The mail that waits the longest waits too long.
-    late: AtomicBool,
     /// Late or paused: one look for each page.
     delayed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    pause: Option<Pause>,
+    /// Why no mail leaves until the operator has changed something.
+    pause: Option<String>,
     /// Why the mail server couldn't be reached the last time.
     unreachable: Option<String>,
+    /// Since when no try has come to anything.
+    failing_since: Option<Micros>,
+    /// The next look, and how many have failed since a mail left.
+    look_at: Micros,
+    looks: usize,
+    /// Different mails that the server put off since it took one.
+    put_off: Vec<String>,
+    late: bool,
     spent: bool,
-}
-
-/// No mail leaves until the operator has changed something.
-#[derive(Debug)]
-struct Pause {
-    reason: String,
-    probe_at: Micros,
-    probes: usize,
 }
 
 /// What a worker may do.
@@ -47,55 +51,85 @@ pub enum Turn {
 impl Health {
     /// Asked before each batch. A probe takes at most `patience`.
     pub fn turn(&self, now: Micros, patience: Micros) -> Turn {
-        match &mut self.state().pause {
-            None => Turn::Send,
-            Some(pause) if now >= pause.probe_at => {
-                pause.probe_at = now + patience;
+        let mut state = self.state();
+        let looking = state.pause.is_some() || state.failing_since.is_some() && state.put_off.len() < MANY;
+        match state.pause {
+            _ if looking && now >= state.look_at => {
+                state.look_at = now + patience;
                 Turn::Probe
             }
             Some(_) => Turn::Wait,
+            None => Turn::Send,
         }
     }
 
-    /// The server took a mail, or would have.
+    /// The server took a mail, or refused it for its own sake. A pause stays: this connection may be older
+    /// than what is wrong.
     pub fn well(&self) {
         let mut state = self.state();
-        state.unreachable = None;
-        if state.pause.take().is_some() {
-            self.settle(&state);
+        state.put_off.clear();
+        if state.pause.is_none() {
+            state.begin_anew();
+            state.looks = 0;
+        }
+    }
+
+    /// A look found that mails could leave. Looks go on getting rarer until one does.
+    pub fn mended(&self) {
+        let mut state = self.state();
+        let was_paused = state.pause.take().is_some();
+        if state.put_off.len() < MANY {
+            state.begin_anew();
+        }
+        self.settle(&state);
+        if was_paused {
             tracing::info!("mail leaves again");
         }
     }
 
-    /// A try failed, and not for the mail's own sake.
-    pub fn ill(&self, error: &SendError, now: Micros) {
+    /// The server put this mail off, and perhaps not only this one.
+    pub fn put_off(&self, mail: &str, now: Micros) {
         let mut state = self.state();
-        let told = match error.advice() {
-            Some(advice) => format!("{error}; {advice}"),
-            None => error.to_string(),
-        };
-        match error.fault {
-            Fault::Operator => {
-                let probes = state.pause.as_ref().map_or(0, |pause| pause.probes + 1);
-                let wait = PROBES[probes.min(PROBES.len() - 1)];
-                tracing::error!("NO MAIL LEAVES: {told}. Nothing is lost; next look in {wait} s");
-                state.pause = Some(Pause { reason: told, probe_at: now + wait * 1_000_000, probes });
-                self.settle(&state);
-            }
-            Fault::Unreachable => {
-                if state.unreachable.is_none() {
-                    tracing::error!("the mail server can't be reached: {told}. Nothing is lost; mails wait");
-                }
-                state.unreachable = Some(told);
-            }
-            _ => state.unreachable = None,
+        state.unreachable = None;
+        if state.put_off.len() < MANY && !state.put_off.iter().any(|id| id == mail) {
+            state.put_off.push(mail.to_owned());
+        }
+        if state.put_off.len() == MANY {
+            state.failing_since.get_or_insert(now);
         }
     }
 
-    /// Whether the mail that waits the longest waits too long.
-    pub fn late(&self, late: bool) {
-        self.late.store(late, Ordering::Relaxed);
-        self.settle(&self.state());
+    /// A look, or a try to mail, failed, and not for one mail's own sake.
+    pub fn ill(&self, error: &SendError, now: Micros, looked: bool) {
+        let mut state = self.state();
+        let begins = state.failing_since.is_none();
+        state.failing_since.get_or_insert(now);
+        // The other workers meet with the same, which makes it no worse.
+        let pauses = error.fault == Fault::Operator && (looked || state.pause.is_none());
+        let wait = if begins || looked || pauses { state.look_later(now) } else { 0 };
+        if pauses {
+            let told = error.told();
+            tracing::error!("NO MAIL LEAVES: {told}. Nothing is lost; next look in {wait} s");
+            state.pause = Some(told);
+            self.settle(&state);
+        }
+        let unreachable = (error.fault == Fault::Unreachable).then(|| error.told());
+        if let (Some(told), None) = (&unreachable, &state.unreachable) {
+            tracing::error!("the mail server can't be reached: {told}. Nothing is lost; mails wait");
+        }
+        state.unreachable = unreachable;
+    }
+
+    /// Takes note of how many mails wait, and of how long the oldest that is due does.
+    pub fn watch(&self, pending: i64, waiting: Duration, now: Micros) {
+        let mut state = self.state();
+        if pending == 0 && state.put_off.len() == MANY {
+            state.put_off.clear();
+            state.failing_since = None;
+        }
+        let failing = state.failing_since.map_or(0, |since| now.saturating_sub(since));
+        state.late = waiting.max(Duration::from_micros(failing)) > LATE;
+        self.settle(&state);
     }
 
     /// Whether the daily limit leaves no place at all.
@@ -116,17 +150,31 @@ impl Health {
     /// What is wrong, for `/ready`.
     pub fn reasons(&self) -> Vec<String> {
         let state = self.state();
-        let paused = state.pause.as_ref().map(|pause| pause.reason.clone());
         let spent = state.spent.then(|| "MAIL_DAILY_LIMIT is reached".to_owned());
-        let late = self.late.load(Ordering::Relaxed).then(|| "a mail has waited for more than 60 s".to_owned());
-        paused.into_iter().chain(state.unreachable.clone()).chain(spent).chain(late).collect()
+        let late = state.late.then(|| "a mail has waited for more than 60 s".to_owned());
+        state.pause.iter().chain(&state.unreachable).cloned().chain(spent).chain(late).collect()
     }
 
     fn settle(&self, state: &State) {
-        self.delayed.store(state.pause.is_some() || self.late.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.delayed.store(state.pause.is_some() || state.late, Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn begin_anew(&mut self) {
+        self.unreachable = None;
+        self.failing_since = None;
+    }
+
+    /// Puts the next look off; the seconds until then.
+    fn look_later(&mut self, now: Micros) -> Micros {
+        let wait = LOOKS[self.looks.min(LOOKS.len() - 1)];
+        self.look_at = now + wait * 1_000_000;
+        self.looks += 1;
+        wait
     }
 }

@@ -51,7 +51,8 @@ impl Smtp {
     pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
         let talk = Talk::with(self);
         let sent = tokio::time::timeout(self.timeout, talk.send(line, mail, now)).await;
-        sent.unwrap_or_else(|_| Err(talk.silence(self.too_long())))
+        let sent = sent.unwrap_or_else(|_| Err(talk.silence(self.too_long())));
+        sent.map_err(|error| mail.message.envelope().to().iter().fold(error, SendError::without))
     }
 
     /// Goes as far as a mail's first command, without a mail: whether mails could leave.

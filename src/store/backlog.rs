@@ -19,6 +19,16 @@ pub struct Waiting {
     pub state: State,
 }
 
+/// What waits to leave, those held back by the daily limit included.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    pub mails: i64,
+    /// When the mail that waits the longest was asked for, and the longest of those that are due. Not one
+    /// that the daily limit holds back: that shows to nobody.
+    pub oldest: Option<Millis>,
+    pub oldest_due: Option<Millis>,
+}
+
 /// Where a queued mail stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -50,28 +60,32 @@ impl Store {
     /// Queues a mail that was set aside once more, or all of them, as if asked for at `now`; how many.
     pub async fn queue_again(&self, id: Option<&str>, now: Millis, lifetime: Duration) -> Result<u64, StoreError> {
         let again = sqlx::query(
-            "UPDATE outbox SET failed_at = NULL, held_at = NULL, tries = 0, due_at = $1, deadline_at = $2
+            "UPDATE outbox SET failed_at = NULL, held_at = NULL, tries = 0, asked_at = $1, due_at = $1,
+                 deadline_at = $2
              WHERE failed_at IS NOT NULL AND (id = $3 OR $3 = '')",
         );
         let again = again.bind(now).bind(now + lifetime.as_millis() as Millis).bind(id.unwrap_or_default());
         Ok(again.execute(&self.write).await?.rows_affected())
     }
 
-    /// How many mails wait to leave, those held back by the daily limit included.
-    pub async fn pending(&self) -> Result<i64, StoreError> {
-        let (rows,): (i64,) = sqlx::query_as("SELECT CAST(COUNT(*) AS BIGINT) FROM outbox WHERE failed_at IS NULL")
-            .fetch_one(&self.read)
-            .await?;
-        Ok(rows)
+    /// What waits to leave, at `now`.
+    pub async fn pending(&self, now: Millis) -> Result<Pending, StoreError> {
+        let (mails, oldest, oldest_due) = sqlx::query_as(
+            "SELECT CAST(COUNT(*) AS BIGINT), MIN(CASE WHEN held_at IS NULL THEN asked_at END),
+                 MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN asked_at END)
+             FROM outbox WHERE failed_at IS NULL",
+        )
+        .bind(now)
+        .fetch_one(&self.read)
+        .await?;
+        Ok(Pending { mails, oldest, oldest_due })
     }
 
-    /// When the mail that waits the longest was asked for. Not one that the daily limit holds back:
-    /// that shows to nobody.
-    pub async fn oldest(&self) -> Result<Option<Millis>, StoreError> {
-        // Ids are made in the order of asking.
-        let oldest = "SELECT asked_at FROM outbox WHERE failed_at IS NULL AND held_at IS NULL ORDER BY id LIMIT 1";
-        let row: Option<(i64,)> = sqlx::query_as(oldest).fetch_optional(&self.read).await?;
-        Ok(row.map(|(asked_at,)| asked_at))
+    /// After the clock was set back: what would be due later than anything may be is due at `due_at`; how
+    /// many.
+    pub async fn pull_back(&self, latest: Millis, due_at: Millis) -> Result<u64, StoreError> {
+        let pull = sqlx::query("UPDATE outbox SET due_at = $1 WHERE failed_at IS NULL AND due_at > $2");
+        Ok(pull.bind(due_at).bind(latest).execute(&self.write).await?.rows_affected())
     }
 
     /// Removes mails that nobody has in hand and whose link would be too old, at most `most` of them; how

@@ -6,7 +6,8 @@ use std::time::Duration;
 use sqlx::AnyPool;
 use tokio::sync::{mpsc, oneshot};
 
-use super::outbox::{Claim, Claimed, Mark, NewMail};
+use super::marks::{GiveBack, Mark};
+use super::outbox::{Claim, Claimed, NewMail};
 use super::tries::{Begun, Tries};
 use super::{PATIENCE, StoreError};
 
@@ -21,6 +22,7 @@ pub enum Write {
     Claim(Claim),
     Begin(Tries),
     Mark(Mark),
+    GiveBack(GiveBack),
 }
 
 /// What came of it.
@@ -30,6 +32,8 @@ pub enum Written {
     Rows(u64),
     Claimed(Claimed),
     Begun(Vec<Begun>),
+    /// The ids of the mails.
+    Marked(Vec<String>),
 }
 
 type Outcome = Result<Written, String>;
@@ -83,7 +87,8 @@ async fn commit(pool: &AnyPool, batch: &mut Vec<Waiting>) -> sqlx::Result<Vec<Wr
                 Write::Queue(mail) => Written::Rows(mail.insert(&mut transaction).await?),
                 Write::Claim(claim) => Written::Claimed(claim.make(&mut transaction).await?),
                 Write::Begin(tries) => Written::Begun(tries.begin(&mut transaction).await?),
-                Write::Mark(mark) => Written::Rows(mark.make(&mut transaction).await?),
+                Write::Mark(mark) => Written::Marked(mark.make(&mut transaction).await?),
+                Write::GiveBack(back) => Written::Rows(back.make(&mut transaction).await?),
             });
         }
         // The lock may have been long in coming.

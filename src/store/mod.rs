@@ -5,6 +5,7 @@ mod alone;
 pub mod backlog;
 mod commits;
 pub mod links;
+pub mod marks;
 pub mod outbox;
 pub mod quota;
 pub mod sessions;
@@ -72,8 +73,13 @@ impl Store {
     /// Whether the database can be read and written, by doing so.
     pub async fn check(&self, now: Millis) -> Result<(), StoreError> {
         touch(&self.write, "ready", now).await?;
-        self.pending().await.map(drop)
+        self.pending(now).await.map(drop)
     }
+}
+
+/// `$first, …`: markers for so many values, to stand in an `IN (…)`.
+fn markers(first: usize, values: usize) -> String {
+    (first..first + values).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes a row for the sake of writing: it locks, and it proves that rows can be written.

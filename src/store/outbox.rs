@@ -1,9 +1,8 @@
-//! The queue of mails: written by requests, claimed by workers under a lease, marked only by whoever
-//! holds it.
+//! The queue of mails: written by requests, claimed by workers under a lease.
 
 use std::time::Duration;
 
-use sqlx::{AnyConnection, AssertSqlSafe};
+use sqlx::AnyConnection;
 use uuid::Uuid;
 
 use super::commits::{Write, Written};
@@ -68,27 +67,11 @@ pub struct QueuedMail {
     pub account: Account,
 }
 
-/// What becomes of a mail under lease.
-#[derive(Clone, Copy, Debug)]
-pub enum Fate {
-    /// It is done with, sent or not: the row and the address in it go at once.
-    Remove,
-    /// Tried again at this time.
-    Retry(Millis),
-    /// Kept back by the daily limit since `held_at`; tried again at `due_at`.
-    Hold { held_at: Millis, due_at: Millis },
-    /// Not its turn after all: due at once, and nothing counts as a try.
-    GiveBack,
-    /// Set aside at this time: it can't be made at all, and blocks nobody.
-    SetAside(Millis),
-}
-
-/// A fate to write down, if the lease still holds.
-pub struct Mark {
-    /// Of one batch: they share their lease.
-    ids: Vec<String>,
-    lease: String,
-    fate: Fate,
+impl QueuedMail {
+    /// What this try, and no other, is called where it takes a place under the daily limit.
+    pub fn try_id(&self) -> String {
+        format!("{}/{}", self.id, self.lease)
+    }
 }
 
 impl NewMail {
@@ -171,33 +154,6 @@ impl Claim {
     }
 }
 
-impl Mark {
-    /// Fenced: a worker that lost its lease can't undo what another has done.
-    pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let (change, times) = match self.fate {
-            Fate::Remove => ("DELETE FROM outbox", vec![]),
-            Fate::Retry(at) => ("UPDATE outbox SET lease = NULL, due_at = $2", vec![at]),
-            Fate::Hold { held_at, due_at } => {
-                ("UPDATE outbox SET lease = NULL, due_at = $2, held_at = $3", vec![due_at, held_at])
-            }
-            Fate::GiveBack => ("UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1", vec![]),
-            Fate::SetAside(at) => ("UPDATE outbox SET lease = NULL, failed_at = $2", vec![at]),
-        };
-        let first = times.len() + 2;
-        let ids: Vec<_> = (first..first + self.ids.len()).map(|at| format!("${at}")).collect();
-        let statement = format!("{change} WHERE lease = $1 AND id IN ({})", ids.join(", "));
-        // Nothing but our own words and markers.
-        let mut mark = sqlx::query(AssertSqlSafe(statement)).bind(&self.lease);
-        for at in times {
-            mark = mark.bind(at);
-        }
-        for id in &self.ids {
-            mark = mark.bind(id);
-        }
-        Ok(mark.execute(connection).await?.rows_affected())
-    }
-}
-
 type Row = (String, String, String, String, String, Option<String>, i64, i64, String, i64, Option<i64>, Option<String>);
 
 impl Store {
@@ -215,25 +171,6 @@ impl Store {
             Written::Claimed(claimed) => Ok(claimed),
             _ => unreachable!("a claim is answered with what was claimed"),
         }
-    }
-
-    /// Writes down what became of mails of one batch. False when a lease was lost, and what it held is
-    /// unchanged.
-    pub async fn mark(&self, mails: &[QueuedMail], fate: Fate) -> Result<bool, StoreError> {
-        let Some(first) = mails.first() else { return Ok(true) };
-        let ids = mails.iter().map(|mail| mail.id.clone()).collect();
-        let mark = Mark { ids, lease: first.lease.clone(), fate };
-        let written = self.commits.write(Write::Mark(mark)).await?;
-        Ok(matches!(written, Written::Rows(rows) if rows == mails.len() as u64))
-    }
-
-    /// Gives back every mail that this process has in hand; how many.
-    pub async fn give_back_all(&self) -> Result<u64, StoreError> {
-        let back = sqlx::query(
-            "UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1
-             WHERE lease LIKE $1",
-        );
-        Ok(back.bind(format!("{}.%", self.instance)).execute(&self.write).await?.rows_affected())
     }
 }
 

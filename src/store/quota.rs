@@ -1,9 +1,9 @@
 //! The daily limit: what the mail server took in the last 24 hours, exactly and durably, for all
 //! replicas together.
 
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, AssertSqlSafe};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, markers};
 use crate::clock::Millis;
 
 /// How far back the limit looks.
@@ -29,20 +29,21 @@ pub(super) async fn lock_and_count(connection: &mut AnyConnection, now: Millis) 
 }
 
 pub(super) async fn take(connection: &mut AnyConnection, place: &Place, now: Millis) -> sqlx::Result<()> {
-    let take =
-        sqlx::query("INSERT INTO mails_sent (id, sent_at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET sent_at = $2")
-            .bind(&place.id)
-            .bind(now);
+    let take = sqlx::query("INSERT INTO mails_sent (id, sent_at) VALUES ($1, $2)").bind(&place.id).bind(now);
     take.execute(connection).await.map(drop)
 }
 
-impl Store {
-    /// Gives back the place of a try that the mail server certainly didn't take.
-    pub async fn free_place(&self, id: &str) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM mails_sent WHERE id = $1").bind(id).execute(&self.write).await?;
-        Ok(())
+/// Gives back the places of tries that the mail server certainly didn't take.
+pub(super) async fn free(connection: &mut AnyConnection, places: &[String]) -> sqlx::Result<()> {
+    if places.is_empty() {
+        return Ok(());
     }
+    let statement = format!("DELETE FROM mails_sent WHERE id IN ({})", markers(1, places.len()));
+    let free = places.iter().fold(sqlx::query(AssertSqlSafe(statement)), |free, place| free.bind(place));
+    free.execute(connection).await.map(drop)
+}
 
+impl Store {
     /// How many mails count against the limit.
     pub async fn sent_in_a_day(&self, now: Millis) -> Result<i64, StoreError> {
         let (sent,): (i64,) = sqlx::query_as(COUNT).bind(now - DAY).fetch_one(&self.read).await?;

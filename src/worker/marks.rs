@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use super::outcome::Outcome;
-use super::plan::place_of;
 use crate::app::App;
 use crate::store::outbox::QueuedMail;
 
@@ -15,25 +16,35 @@ use crate::store::outbox::QueuedMail;
 /// marked, and a disk that is slow must not make that many.
 const UNMARKED: usize = 4;
 
+/// How often a mark is tried, and how long it waits in between: together less than a lease, since what has
+/// left and isn't marked leaves again.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// The marks of a batch.
 pub struct Marks {
     app: Arc<App>,
-    /// Of mails that have left: in tasks of their own, which nothing that happens to the batch cuts off.
+    /// Where marks are written: in tasks of their own, which nothing that happens to the batch cuts off.
+    writing: TaskTracker,
+    /// Of mails that have left.
     sent: VecDeque<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
-    /// What is removed without having left.
+    /// What nothing is known to be said of but that it didn't leave: removed, and given back.
     removed: Vec<(QueuedMail, Outcome)>,
+    given_back: Vec<(QueuedMail, Outcome)>,
 }
 
 impl Marks {
-    pub fn new(app: &Arc<App>) -> Self {
-        Self { app: app.clone(), sent: VecDeque::new(), others: vec![], removed: vec![] }
+    pub fn new(app: &Arc<App>, writing: &TaskTracker) -> Self {
+        let (sent, others, removed, given_back) = (VecDeque::new(), vec![], vec![], vec![]);
+        Self { app: app.clone(), writing: writing.clone(), sent, others, removed, given_back }
     }
 
     /// Writes down what became of one mail, or gathers it.
     pub async fn make(&mut self, mail: QueuedMail, outcome: Outcome) {
         match outcome {
             Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
+            Outcome::GivenBack => self.given_back.push((mail, outcome)),
             Outcome::Sent => {
                 // At once: the next mail may be stuck for long.
                 self.sent.push_back(self.mark(vec![(mail, outcome)]));
@@ -47,13 +58,14 @@ impl Marks {
 
     /// Returns once all is written down.
     pub async fn finish(mut self) {
-        let removed = std::mem::take(&mut self.removed);
-        self.others.push(self.mark(removed));
+        for gathered in [std::mem::take(&mut self.removed), std::mem::take(&mut self.given_back)] {
+            self.others.push(self.mark(gathered));
+        }
         end(self.sent.into_iter().chain(self.others)).await;
     }
 
     fn mark(&self, mails: Vec<(QueuedMail, Outcome)>) -> JoinHandle<()> {
-        tokio::spawn(mark(self.app.clone(), mails))
+        self.writing.spawn(mark(self.app.clone(), mails))
     }
 }
 
@@ -67,26 +79,32 @@ async fn end(marks: impl IntoIterator<Item = JoinHandle<()>>) {
 /// Writes down one fate that mails share, if their lease still holds.
 async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     let now = app.clock.now();
-    let Some(fate) = ended.first().map(|(mail, outcome)| outcome.fate(mail, now)) else { return };
-    for (mail, outcome) in &ended {
-        free_place(&app, mail, *outcome).await;
-    }
-    let (mails, outcomes): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
-    match app.store.mark(&mails, fate).await {
-        Ok(true) => mails.iter().zip(outcomes).for_each(|(mail, outcome)| note(&app, mail, outcome)),
-        Ok(false) => tracing::warn!(mail = mails[0].id, "the lease was lost to another worker; nothing marked"),
-        Err(error) => {
-            tracing::error!(mail = mails[0].id, %error, "can't be marked; it is tried again when its lease ends");
+    let Some((first, outcome)) = ended.first() else { return };
+    let (id, fate) = (first.id.clone(), outcome.fate(first, now));
+    // The place under the daily limit of what the server certainly didn't take.
+    let frees = app.config.daily_limit.is_some() && outcome.is_not_taken();
+    let mails: Vec<_> = ended.iter().map(|(mail, _)| mail).collect();
+    for left in (0..TRIES).rev() {
+        match app.store.mark(&mails, fate, frees).await {
+            Ok(marked) => return noted(&app, ended, &marked),
+            Err(error) if left == 0 => {
+                tracing::error!(mail = id, %error, "can't be marked; it is tried again when its lease ends");
+            }
+            Err(error) => {
+                tracing::warn!(mail = id, %error, "can't be marked yet; trying again");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }
 
-/// Gives the place under the daily limit back, where the server certainly didn't take the mail.
-async fn free_place(app: &App, mail: &QueuedMail, outcome: Outcome) {
-    let not_taken = matches!(outcome, Outcome::Later | Outcome::GivenBack | Outcome::Failed);
-    if not_taken && app.config.daily_limit.is_some() {
-        let freed = app.store.free_place(&place_of(mail)).await;
-        freed.unwrap_or_else(|error| tracing::error!(mail = mail.id, %error, "it counts against the daily limit"));
+fn noted(app: &App, ended: Vec<(QueuedMail, Outcome)>, marked: &[String]) {
+    for (mail, outcome) in ended {
+        if marked.contains(&mail.id) {
+            note(app, &mail, outcome);
+        } else {
+            tracing::warn!(mail = mail.id, "the lease was lost to another worker; nothing marked");
+        }
     }
 }
 

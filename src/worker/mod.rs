@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::timeout;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::app::App;
 pub use outbox::{Postman, probe};
@@ -27,33 +28,42 @@ const SWEEP: u32 = 30;
 /// How long after a failure of the database or the mail server a worker tries again.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// What is left of the patience at the end for giving back what is stuck.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+
 /// The running workers.
 pub struct Workers {
     app: Arc<App>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    /// Batches, and what they write down.
+    handling: TaskTracker,
 }
 
 impl Workers {
     /// Starts `MAIL_CONCURRENCY` mailers and one sweeper.
     pub fn start(app: &Arc<App>) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let mut tasks = JoinSet::new();
+        let (mut tasks, handling) = (JoinSet::new(), TaskTracker::new());
         for _ in 0..app.config.mail_concurrency {
-            tasks.spawn(mail(app.clone(), stopped.clone()));
+            tasks.spawn(mail(app.clone(), handling.clone(), stopped.clone()));
         }
-        tasks.spawn(tidy(app.clone(), stopped));
-        tasks.spawn(try_out(app.clone()));
-        Self { app: app.clone(), stop, tasks }
+        tasks.spawn(tidy(app.clone(), stopped.clone()));
+        tasks.spawn(try_out(app.clone(), stopped));
+        Self { app: app.clone(), stop, tasks, handling }
     }
 
-    /// Lets each worker finish the mail in hand for as long as `patience`; a mail that is stuck then
-    /// goes back to the queue.
+    /// Lets each worker finish the mail in hand; one that is stuck goes back to the queue. Takes as long as
+    /// `patience` at most, unless the database is stuck as well.
     pub async fn stop(mut self, patience: Duration) {
         let _ = self.stop.send(true);
-        let ended = tokio::time::timeout(patience, async { while self.tasks.join_next().await.is_some() {} }).await;
+        let for_mails = patience.saturating_sub(GIVE_BACK);
+        let ended = timeout(for_mails, async { while self.tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             self.tasks.shutdown().await;
+            self.handling.close();
+            // What has left meanwhile is marked, and not given back.
+            let _ = timeout(GIVE_BACK / 2, self.handling.wait()).await;
             match self.app.store.give_back_all().await {
                 Ok(mails) => tracing::warn!(mails, "stuck with the mail server; given back to the queue"),
                 Err(error) => tracing::error!(%error, "mails in hand can't be given back; they wait for their lease"),
@@ -63,16 +73,19 @@ impl Workers {
 }
 
 /// A wrong password is told at the start, and not when the first student waits.
-async fn try_out(app: Arc<App>) {
-    probe(&app).await;
+async fn try_out(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
+    tokio::select! {
+        _ = probe(&app) => {}
+        _ = stopped.changed() => {}
+    }
 }
 
-async fn mail(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
-    let mut postman = Postman::default();
+async fn mail(app: Arc<App>, handling: TaskTracker, mut stopped: watch::Receiver<bool>) {
+    let mut postman = Postman::new(handling.clone());
     while !*stopped.borrow() {
         // Wake, but still poll: the notification is armed before looking.
         let woken = app.wake.notified();
-        let (kept, pause) = batch(&app, postman, stopped.clone()).await;
+        let (kept, pause) = batch(&app, postman, &handling, stopped.clone()).await;
         postman = kept;
         let Some(pause) = pause else { continue };
         postman.rest(&app).await;
@@ -87,8 +100,13 @@ async fn mail(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
 
 /// One batch, and how long to wait before the next; none when there may be more to do. In a task of
 /// its own: a mail that makes us panic must not end the worker with it.
-async fn batch(app: &Arc<App>, mut postman: Postman, stopped: watch::Receiver<bool>) -> (Postman, Option<Duration>) {
-    let job = tokio::spawn({
+async fn batch(
+    app: &Arc<App>,
+    mut postman: Postman,
+    handling: &TaskTracker,
+    stopped: watch::Receiver<bool>,
+) -> (Postman, Option<Duration>) {
+    let job = handling.spawn({
         let app = app.clone();
         async move {
             let outcomes = postman.deliver(&app, || *stopped.borrow()).await;
@@ -108,7 +126,7 @@ async fn batch(app: &Arc<App>, mut postman: Postman, stopped: watch::Receiver<bo
         }
         Err(panic) => {
             tracing::error!(%panic, "mails could not be handled; they are tried again when their lease ends");
-            (Postman::default(), Some(PAUSE))
+            (Postman::new(handling.clone()), Some(PAUSE))
         }
     }
 }

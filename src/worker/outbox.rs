@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::task::TaskTracker;
+
 use super::marks::Marks;
 use super::outcome::Outcome;
 use super::plan::{Plan, Step, plan};
@@ -23,15 +25,22 @@ pub struct Postman {
     most: i64,
     /// The last batch met with something that would stop the next mail as well.
     troubled: bool,
+    /// What is being written down, though the batch may have been cut off.
+    writing: TaskTracker,
 }
 
 impl Default for Postman {
     fn default() -> Self {
-        Self { line: Line::default(), most: 1, troubled: false }
+        Self::new(TaskTracker::new())
     }
 }
 
 impl Postman {
+    /// What it writes down goes on in `writing`.
+    pub fn new(writing: TaskTracker) -> Self {
+        Self { line: Line::default(), most: 1, troubled: false, writing }
+    }
+
     /// Handles a batch of due mails; nothing when none is due or none may leave. Ends early, the rest
     /// given back, when `stopping` says so.
     pub async fn deliver(&mut self, app: &Arc<App>, stopping: impl Fn() -> bool) -> Result<Vec<Outcome>, StoreError> {
@@ -39,8 +48,7 @@ impl Postman {
             return Ok(Vec::new());
         }
         let (started, claimed_at) = (app.clock.monotonic(), app.clock.now());
-        let lease = app.config.mail_timeout * 2;
-        let Claimed { mails, dropped } = app.store.claim(claimed_at, lease, self.most).await?;
+        let Claimed { mails, dropped } = app.store.claim(claimed_at, app.lease(), self.most).await?;
         let all = mails.len() as i64 == self.most;
         // A send begins only while the lease outlasts it.
         let last_start = claimed_at + app.config.mail_timeout.as_millis() as Millis;
@@ -69,7 +77,7 @@ impl Postman {
 
     async fn work_off(&mut self, app: &Arc<App>, plans: Vec<Plan>, hurried: impl Fn() -> bool) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(plans.len());
-        let mut marks = Marks::new(app);
+        let mut marks = Marks::new(app, &self.writing);
         self.troubled = false;
         for Plan { mail, step } in plans {
             let outcome = match step {
@@ -124,26 +132,33 @@ async fn may_send(app: &App) -> bool {
 /// Whether a mail could leave, found out without one.
 pub async fn probe(app: &App) -> bool {
     match app.mailer.probe().await {
-        Ok(()) => app.health.well(),
-        Err(ref error) => app.health.ill(error, app.clock.monotonic()),
+        Ok(()) => app.health.mended(),
+        Err(ref error) => app.health.ill(error, app.clock.monotonic(), true),
     }
     app.health.is_well()
 }
 
 fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
-    if error.is_about_the_mail() {
-        app.health.well();
-    } else {
-        app.health.ill(error, app.clock.monotonic());
+    let (id, tries, now) = (&mail.id, mail.tries, app.clock.monotonic());
+    match error.fault {
+        Fault::Mail => app.health.well(),
+        _ if error.is_about_the_mail() => app.health.put_off(id, now),
+        _ => app.health.ill(error, now, false),
     }
     match error.fault {
         Fault::Mail => {
-            tracing::warn!(mail = mail.id, reason = %error, "mail refused by the mail server for good");
+            tracing::warn!(mail = id, reason = %error, "mail refused by the mail server for good");
             Outcome::Failed
         }
-        Fault::Operator => Outcome::GivenBack,
+        Fault::Operator if error.is_before_the_recipient() => Outcome::GivenBack,
+        // One mail that alone draws it must not stand in front of all others for good.
+        Fault::Operator => Outcome::Later,
+        Fault::Sender => {
+            tracing::error!(mail = id, tries, "mail refused, but perhaps not for good: {}", error.told());
+            Outcome::Later
+        }
         fault => {
-            tracing::warn!(mail = mail.id, tries = mail.tries, reason = %error, "mail not sent; trying again");
+            tracing::warn!(mail = id, tries, reason = %error, "mail not sent; trying again");
             if fault == Fault::Unsure { Outcome::Unsure } else { Outcome::Later }
         }
     }

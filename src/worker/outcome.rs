@@ -1,10 +1,13 @@
 //! What became of a mail: what is counted, and what is to be written down about it.
 
 use crate::clock::Millis;
-use crate::store::outbox::{Fate, QueuedMail};
+use crate::store::marks::Fate;
+use crate::store::outbox::QueuedMail;
 
 /// Pauses between tries, in seconds; the last one repeats until the link's deadline.
 const PAUSES: [Millis; 5] = [2, 8, 20, 55, 150];
+/// The longest of them, in milliseconds.
+pub const LONGEST: Millis = PAUSES[PAUSES.len() - 1] * 1000;
 /// How often a mail that can't be made is tried before it is set aside.
 const HOPELESS: i64 = PAUSES.len() as i64;
 
@@ -47,13 +50,21 @@ impl Outcome {
         }
     }
 
+    /// Whether the server certainly doesn't have the mail.
+    pub fn is_not_taken(self) -> bool {
+        matches!(self, Self::Later | Self::GivenBack | Self::Failed)
+    }
+
     pub fn fate(self, mail: &QueuedMail, now: Millis) -> Fate {
         let due_at = (now + pause(mail.tries)).min(mail.deadline_at);
         match self {
             Self::Sent | Self::Dropped | Self::Failed | Self::Expired => Fate::Remove,
             Self::SetAside => Fate::SetAside(now),
             Self::Later | Self::Unsure => Fate::Retry(due_at),
-            Self::Held => Fate::Hold { held_at: mail.held_at.unwrap_or(now), due_at },
+            Self::Held => {
+                let held_at = mail.held_at.unwrap_or(now);
+                Fate::Hold { held_at, due_at: (now + held_for(now - held_at)).min(mail.deadline_at) }
+            }
             Self::GivenBack => Fate::GiveBack,
         }
     }
@@ -63,6 +74,12 @@ impl Outcome {
 pub fn unmakeable(mail: &QueuedMail, now: Millis) -> Outcome {
     let last = mail.tries >= HOPELESS || now + pause(mail.tries) >= mail.deadline_at;
     if last { Outcome::SetAside } else { Outcome::Later }
+}
+
+/// Until the next look at a mail that the daily limit has kept back for so long: as long again, within the
+/// bounds of the other pauses.
+fn held_for(length: Millis) -> Millis {
+    length.clamp(pause(1), LONGEST)
 }
 
 fn pause(tries: i64) -> Millis {

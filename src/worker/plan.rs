@@ -58,11 +58,6 @@ pub async fn plan(app: &App, mails: Vec<QueuedMail>) -> Result<Vec<Plan>, StoreE
     Ok(mails.into_iter().zip(steps).map(|(mail, step)| Plan { mail, step }).collect())
 }
 
-/// The place that a try of this mail takes under the daily limit.
-pub fn place_of(mail: &QueuedMail) -> String {
-    format!("{}/{}", mail.id, mail.tries)
-}
-
 fn decide(app: &App, mail: &QueuedMail) -> Result<Draft, Outcome> {
     if mail.deadline_at <= app.clock.now() {
         return Err(Outcome::Expired);
@@ -106,7 +101,7 @@ impl Draft {
         let link = NewLink { outbox_id: mail.id.clone(), purpose, hash: self.hash.clone() };
         // Flooding the plan's quota: what has no account stops short of the reserve.
         let ceiling = app.config.daily_limit.map(|limit| limit.ceiling(self.kind != Kind::Welcome));
-        Try { link, place: ceiling.map(|ceiling| Place { id: place_of(mail), ceiling }) }
+        Try { link, place: ceiling.map(|ceiling| Place { id: mail.try_id(), ceiling }) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::outcome::LONGEST;
 use crate::app::App;
 use crate::clock::Millis;
 use crate::store::StoreError;
@@ -11,13 +12,19 @@ const BATCH: i64 = 500;
 /// How long a link that ended is still told apart from one that never was, and a mail that was set
 /// aside is still there to look at.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// A mail that waits longer is late, and the pages say so.
-const LATE: Millis = 60_000;
 
 /// Sweeps once.
 pub async fn sweep(app: &App) -> Result<(), StoreError> {
     let now = app.clock.now();
     let long_ago = now - REMEMBERED.as_millis() as Millis;
+    let lease = app.lease().as_millis() as Millis;
+    let pulled = app.store.pull_back(now + lease.max(LONGEST), now + lease).await?;
+    if pulled > 0 {
+        tracing::warn!(
+            mails = pulled,
+            "the clock was set back; mails that waited for a time too far away wait no longer"
+        );
+    }
     while expire(app, now).await? == BATCH as u64 {}
     while app.store.sweep_links(long_ago, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_outbox(long_ago, BATCH).await? == BATCH as u64 {}
@@ -39,9 +46,10 @@ async fn expire(app: &App, now: Millis) -> Result<u64, StoreError> {
 /// Looks whether mail is leaving, for the pages, `/ready` and the metrics.
 pub async fn watch(app: &App) -> Result<(), StoreError> {
     let now = app.clock.now();
-    let waiting = app.store.oldest().await?.map_or(0, |asked_at| (now - asked_at).max(0));
-    app.health.late(waiting > LATE);
-    app.metrics.outbox(app.store.pending().await?, Duration::from_millis(waiting as u64));
+    let waiting = app.store.pending(now).await?;
+    let since = |asked_at: Option<Millis>| Duration::from_millis(asked_at.map_or(0, |at| (now - at).max(0)) as u64);
+    app.health.watch(waiting.mails, since(waiting.oldest_due), app.clock.monotonic());
+    app.metrics.outbox(waiting.mails, since(waiting.oldest));
     if let Some(limit) = app.config.daily_limit {
         let left = (limit.mails - app.store.sent_in_a_day(now).await?).max(0);
         app.metrics.quota_remaining(left);

@@ -5,6 +5,7 @@ mod disk;
 mod fence;
 mod kill;
 mod operator;
+mod queue;
 mod random;
 mod stop;
 mod tarpit;

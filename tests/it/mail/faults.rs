@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use doorpost::store::outbox::Fate;
+use doorpost::store::marks::Fate;
 use doorpost::worker::Outcome;
 use tokio::task::JoinSet;
 
@@ -163,9 +163,9 @@ async fn a_worker_that_lost_its_lease_marks_nothing() {
     assert_eq!(stopped.id, other.id);
     let hold = Fate::Hold { held_at: 0, due_at: 0 };
     for fate in [Fate::Remove, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {
-        assert!(!store.mark(std::slice::from_ref(&stopped), fate).await.unwrap(), "{fate:?}");
+        assert!(store.mark(&[&stopped], fate, false).await.unwrap().is_empty(), "{fate:?}");
     }
-    assert!(store.mark(std::slice::from_ref(&other), Fate::Remove).await.unwrap());
+    assert_eq!(store.mark(&[&other], Fate::Remove, false).await.unwrap(), std::slice::from_ref(&other.id));
 }
 
 #[tokio::test]

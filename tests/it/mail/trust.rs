@@ -73,11 +73,13 @@ async fn a_wrong_password_is_the_operators_fault_and_loses_no_mail() {
 
 #[tokio::test]
 async fn a_server_that_wants_a_log_in_loses_no_mail() {
-    for place in ["MAIL", "RCPT", "DATA"] {
+    // What a mail draws behind its recipient could be its own, so it lets the others pass.
+    for (place, outcome) in [("MAIL", Outcome::GivenBack), ("RCPT", Outcome::Later), ("DATA", Outcome::Later)] {
         let smtp = SmtpServer::start(Security::Plain).await;
         let app = one_waiting(&smtp.url("?tls=none")).await;
         smtp.next(place, Act::Say("530 log in first"));
-        assert_eq!(app.work().await, [Outcome::GivenBack]);
+        assert_eq!(app.work().await, [outcome]);
+        assert!(!app.app.health.is_well());
         assert_eq!(app.rows("outbox").await, 1);
     }
 }

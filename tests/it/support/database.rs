@@ -20,6 +20,11 @@ impl Place {
         sqlx::query_as::<_, (i64,)>(statement).fetch_one(&mut self.database().await).await.unwrap().0
     }
 
+    /// Changes what is stored, as no request could.
+    pub async fn change(&self, statement: &'static str) {
+        sqlx::query(statement).execute(&mut self.database().await).await.unwrap();
+    }
+
     /// The first column of every row.
     pub async fn texts(&self, statement: &'static str) -> Vec<String> {
         let rows = sqlx::query_as::<_, (String,)>(statement).fetch_all(&mut self.database().await).await.unwrap();

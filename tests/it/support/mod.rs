@@ -148,6 +148,7 @@ impl TestApp {
             "outbox" => "SELECT COUNT(*) FROM outbox",
             "links" => "SELECT COUNT(*) FROM links",
             "sessions" => "SELECT COUNT(*) FROM sessions",
+            "mails_sent" => "SELECT COUNT(*) FROM mails_sent",
             _ => unreachable!("no such table"),
         };
         sqlx::query_as::<_, (i64,)>(statement).fetch_one(&self.database).await.unwrap().0
