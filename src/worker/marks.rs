@@ -1,10 +1,10 @@
 //! What became of the mails of a batch, written down: each as soon as it is known, and those for whom
 //! nothing left together.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -12,10 +12,9 @@ use super::outcome::Outcome;
 use crate::app::App;
 use crate::store::outbox::QueuedMail;
 
-/// Marks of mails that have left under way at most, beside the next mail: a crash mails again what isn't
-/// marked, and a disk that is slow must not make that many.
-const UNMARKED: usize = 4;
-
+/// Mails of a batch that have left and wait for their mark at most, beside as many whose mark is on its way
+/// to the disk: a crash mails them again, and a disk that is slow must not make them many.
+const UNMARKED: usize = 8;
 /// How often a mark is tried, and how long it waits in between: together less than a lease, since what has
 /// left and isn't marked leaves again.
 const TRIES: u32 = 5;
@@ -26,8 +25,9 @@ pub struct Marks {
     app: Arc<App>,
     /// Where marks are written: in tasks of their own, which nothing that happens to the batch cuts off.
     writing: TaskTracker,
-    /// Of mails that have left.
-    sent: VecDeque<JoinHandle<()>>,
+    /// Mails that have left: while one mark is on its way to the disk the next gathers.
+    sent: mpsc::Sender<(QueuedMail, Outcome)>,
+    writer: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
     /// What nothing is known to be said of but that it didn't leave: removed, and given back.
     removed: Vec<(QueuedMail, Outcome)>,
@@ -36,8 +36,10 @@ pub struct Marks {
 
 impl Marks {
     pub fn new(app: &Arc<App>, writing: &TaskTracker) -> Self {
-        let (sent, others, removed, given_back) = (VecDeque::new(), vec![], vec![], vec![]);
-        Self { app: app.clone(), writing: writing.clone(), sent, others, removed, given_back }
+        let (sent, gathered) = mpsc::channel(UNMARKED);
+        let writer = writing.spawn(write_down(app.clone(), gathered));
+        let (others, removed, given_back) = (vec![], vec![], vec![]);
+        Self { app: app.clone(), writing: writing.clone(), sent, writer, others, removed, given_back }
     }
 
     /// Writes down what became of one mail, or gathers it.
@@ -45,13 +47,8 @@ impl Marks {
         match outcome {
             Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
             Outcome::GivenBack => self.given_back.push((mail, outcome)),
-            Outcome::Sent => {
-                // At once: the next mail may be stuck for long.
-                self.sent.push_back(self.mark(vec![(mail, outcome)]));
-                if self.sent.len() > UNMARKED {
-                    end(self.sent.pop_front()).await;
-                }
-            }
+            // At once, since the next mail may be stuck for long. If the writer panicked, it is tried again.
+            Outcome::Sent => drop(self.sent.send((mail, outcome)).await),
             _ => self.others.push(self.mark(vec![(mail, outcome)])),
         }
     }
@@ -61,7 +58,12 @@ impl Marks {
         for gathered in [std::mem::take(&mut self.removed), std::mem::take(&mut self.given_back)] {
             self.others.push(self.mark(gathered));
         }
-        end(self.sent.into_iter().chain(self.others)).await;
+        drop(self.sent);
+        self.others.push(self.writer);
+        for mark in self.others {
+            // A mark that panicked is a mail that is tried again.
+            let _ = mark.await;
+        }
     }
 
     fn mark(&self, mails: Vec<(QueuedMail, Outcome)>) -> JoinHandle<()> {
@@ -69,10 +71,10 @@ impl Marks {
     }
 }
 
-async fn end(marks: impl IntoIterator<Item = JoinHandle<()>>) {
-    for mark in marks {
-        // A mark that panicked is a mail that is tried again.
-        let _ = mark.await;
+async fn write_down(app: Arc<App>, mut gathered: mpsc::Receiver<(QueuedMail, Outcome)>) {
+    let mut mails = Vec::with_capacity(UNMARKED);
+    while gathered.recv_many(&mut mails, UNMARKED).await > 0 {
+        mark(app.clone(), std::mem::take(&mut mails)).await;
     }
 }
 

@@ -155,9 +155,14 @@ impl<'a> Talk<'a> {
 /// by itself, which costs both sides a wake-up.
 fn stuffed(mail: &Mail) -> String {
     let message = mail.message.formatted();
-    let message = String::from_utf8_lossy(&message);
+    let mut message = String::from_utf8(message).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
     // SMTP smuggling: the one CR LF dot CR LF is ours (RFC 5321, 4.5.2). lettre leaves no bare CR or LF.
-    let dots = message.replace("\r\n.", "\r\n..");
-    let first = if dots.starts_with('.') { "." } else { "" };
-    format!("{first}{dots}\r\n.\r\n")
+    if message.contains("\r\n.") {
+        message = message.replace("\r\n.", "\r\n..");
+    }
+    if message.starts_with('.') {
+        message.insert(0, '.');
+    }
+    message.push_str("\r\n.\r\n");
+    message
 }
