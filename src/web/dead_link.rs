@@ -11,19 +11,20 @@ use crate::error::{Error, WayOn};
 use crate::store::links::{DeadLink, Link};
 use crate::store::outbox::Purpose;
 
-/// The answer to a dead link. `token` is none if it can't be one of ours.
+/// The answer to what can't be a link of ours.
+pub fn malformed(request: &HttpRequest, app: &App) -> Error {
+    Error::Link(DeadLink::Unknown, way_on(DeadLink::Unknown, None, request, app, None))
+}
+
+/// The answer to a dead link.
 pub async fn error(
     why: DeadLink,
-    token: Option<&LinkToken>,
+    token: &LinkToken,
     request: &HttpRequest,
     app: &App,
     signed_in: Option<&SignedIn>,
 ) -> Error {
-    let was = match token {
-        Some(token) => app.store.recall_link(&token.hash()).await,
-        None => Ok(None),
-    };
-    match was {
+    match app.store.recall_link(&token.hash()).await {
         Ok(was) => Error::Link(why, way_on(why, was, request, app, signed_in)),
         Err(error) => Error::Unavailable(error),
     }

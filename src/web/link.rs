@@ -28,42 +28,19 @@ pub async fn confirm_page(
     signed_in: Option<SignedIn>,
     token: Path<String>,
 ) -> Result<HttpResponse, Error> {
-    let token = LinkToken::parse(&token);
-    let found = match &token {
-        Some(token) => app.store.look_at_link(&token.hash(), app.clock.now()).await?,
-        None => Err(DeadLink::Unknown),
-    };
-    let (Some(token), Ok(link)) = (&token, &found) else {
-        let why = found.err().unwrap_or(DeadLink::Unknown);
-        return Err(dead_link::error(why, token.as_ref(), &request, &app, signed_in.as_ref()).await);
+    let token = LinkToken::parse(&token).ok_or_else(|| dead_link::malformed(&request, &app))?;
+    let link = match app.store.look_at_link(&token.hash(), app.clock.now()).await? {
+        Ok(link) => link,
+        Err(why) => return Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
     };
     let (secret, new_browser) = app.cookies.browser_of(&request, &app);
     let same_browser = secret.hash().as_str() == link.browser;
     tracing::info!(purpose = link.purpose.text(), same_browser, "link opened");
-    let goes_to = checked(&app, link.return_to.as_deref());
+    let signed_in_as = signed_in.map(|SignedIn(session)| session.user.email);
     let mut answer = if wants_json(&request) {
-        HttpResponse::Ok().json(json!({
-            "email": link.email,
-            "purpose": link.purpose.text(),
-            "return_to": goes_to.as_ref().map(ReturnTo::as_str),
-            "same_browser": same_browser,
-            // Their own session's: nobody else is told.
-            "signed_in_as": signed_in.map(|SignedIn(session)| session.user.email),
-            "method": "POST",
-            "fields": ["stay"],
-        }))
+        as_json(&app, &link, same_browser, signed_in_as)
     } else {
-        let here = here(signed_in, link, goes_to.as_ref());
-        html(&ConfirmPage {
-            layout: Layout::of(&app),
-            registering: link.purpose == Purpose::Register && !matches!(here, Here::Same),
-            email: link.email.clone(),
-            // A path on this host needs no word: the page's own name stands above.
-            host: goes_to.as_ref().and_then(|to| to.host().map(str::to_owned)),
-            same_browser,
-            action: format!("/users/log-in/{}", token.text()),
-            here,
-        })
+        html(&as_page(&app, &token, &link, same_browser, signed_in_as))
     };
     if let Some(cookie) = new_browser {
         cookies::set(&mut answer, &cookie);
@@ -71,12 +48,42 @@ pub async fn confirm_page(
     Ok(answer)
 }
 
-/// Shown only to the browser that holds the session's cookie.
-fn here(signed_in: Option<SignedIn>, link: &Link, goes_to: Option<&ReturnTo>) -> Here {
-    match signed_in {
+/// `signed_in_as` is told to nobody but the browser that holds that session's cookie.
+fn as_json(app: &App, link: &Link, same_browser: bool, signed_in_as: Option<String>) -> HttpResponse {
+    let goes_to = checked(app, link.return_to.as_deref());
+    HttpResponse::Ok().json(json!({
+        "email": link.email,
+        "purpose": link.purpose.text(),
+        "return_to": goes_to.as_ref().map(ReturnTo::as_str),
+        "same_browser": same_browser,
+        "signed_in_as": signed_in_as,
+        "method": "POST",
+        "fields": ["stay"],
+    }))
+}
+
+fn as_page<'a>(
+    app: &'a App,
+    token: &LinkToken,
+    link: &Link,
+    same_browser: bool,
+    signed_in_as: Option<String>,
+) -> ConfirmPage<'a> {
+    let goes_to = checked(app, link.return_to.as_deref());
+    let here = match signed_in_as {
         None => Here::Nobody,
-        Some(SignedIn(session)) if session.user.email == link.email => Here::Same,
-        Some(SignedIn(session)) => Here::Other { email: session.user.email, location: location(goes_to).to_owned() },
+        Some(email) if email == link.email => Here::Same,
+        Some(email) => Here::Other { email, location: location(goes_to.as_ref()).to_owned() },
+    };
+    ConfirmPage {
+        layout: Layout::of(app),
+        registering: link.purpose == Purpose::Register && !matches!(here, Here::Same),
+        email: link.email.clone(),
+        // A path on this host needs no word: the page's own name stands above.
+        host: goes_to.and_then(|to| to.host().map(str::to_owned)),
+        same_browser,
+        action: format!("/users/log-in/{}", token.text()),
+        here,
     }
 }
 
@@ -91,9 +98,7 @@ pub async fn enter(
     // What is too long, breaks off or can't be read uses nothing up.
     let body = body::read(payload).await?;
     let stay = Fields::parse(&request, &body)?.stay();
-    let Some(token) = LinkToken::parse(&token) else {
-        return Err(dead_link::error(DeadLink::Unknown, None, &request, &app, None).await);
-    };
+    let token = LinkToken::parse(&token).ok_or_else(|| dead_link::malformed(&request, &app))?;
     let (browser, _) = app.cookies.browser_of(&request, &app);
     // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
@@ -119,7 +124,7 @@ pub async fn enter(
             Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), given()))
         }
         Entry::Repeat { .. } => ended(&request, &app, signed_in, &token).await,
-        Entry::Dead(why) => Err(dead_link::error(why, Some(&token), &request, &app, signed_in.as_ref()).await),
+        Entry::Dead(why) => Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
     }
 }
 
@@ -135,7 +140,7 @@ async fn ended(
     signed_in: Option<SignedIn>,
     token: &LinkToken,
 ) -> Result<HttpResponse, Error> {
-    match dead_link::error(DeadLink::Used, Some(token), request, app, signed_in.as_ref()).await {
+    match dead_link::error(DeadLink::Used, token, request, app, signed_in.as_ref()).await {
         Error::Link(_, WayOn::GoOn { location, .. }) => Ok(go_on(request, &location, Vec::new())),
         error => Err(error),
     }
