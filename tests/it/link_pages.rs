@@ -204,6 +204,7 @@ async fn a_dead_link_tells_other_browsers_nothing_and_asks_for_the_address() {
     app.advance(900);
     for (path, code) in [(used.as_str(), "link_used"), (&expired, "link_expired"), (UNKNOWN, "link_unknown")] {
         let mut bob = app.browser_at("203.0.113.9");
+        bob.cookies.insert("doorpost_browser".into(), "a".repeat(52));
         for page in [bob.get(path).await, bob.post(path, "").await] {
             assert_eq!(page.assert_guarded().status, 410);
             assert!(!page.body.contains("ada@") && !page.body.contains("/mine"), "{}", page.body);
@@ -400,4 +401,16 @@ async fn nothing_stale_comes_back_after_log_in_and_log_out() {
         assert!(session.contains("HttpOnly"), "{session}");
     }
     assert_eq!(ada.get("/users/settings").await.status, 302);
+}
+
+/// Who is logged in is looked up for those only who show a session's cookie.
+#[tokio::test]
+async fn a_look_by_nobody_asks_for_no_session() {
+    let app = TestApp::start().await;
+    let mut ada = app.account("ada@example.org").await;
+    let link = link(&app, &mut ada, "ada@example.org", "/x").await;
+    sqlx::query("ALTER TABLE sessions RENAME TO away").execute(&app.database).await.unwrap();
+    assert_eq!(app.browser().get(&link).await.status, 200);
+    assert_eq!(app.browser().get(UNKNOWN).await.status, 410);
+    assert_eq!(ada.get(&link).await.assert_guarded().status, 503, "and for those it is");
 }
