@@ -24,7 +24,7 @@ pub enum Error {
     TooSlow,
     UnsupportedMediaType,
     CrossOrigin,
-    Link(DeadLink),
+    Link(DeadLink, WayOn),
     Unauthenticated,
     NotFound,
     MethodNotAllowed,
@@ -56,6 +56,25 @@ pub enum ShownOn {
     Alone,
 }
 
+/// What somebody with a dead link is offered, by what their browser may know.
+#[derive(Clone, Debug, Default)]
+pub enum WayOn {
+    /// A field for the address.
+    #[default]
+    Field,
+    /// A new link in one press.
+    NewLink {
+        email: String,
+        /// Whether by the registration's form.
+        registering: bool,
+        return_to: Option<ReturnTo>,
+        /// This very browser used the link, and isn't logged in by it any more.
+        logged_out: bool,
+    },
+    /// No new link is needed: this browser is logged in to that very account.
+    GoOn { email: String, location: String },
+}
+
 impl Error {
     /// The code that programs read.
     pub fn code(&self) -> &'static str {
@@ -69,9 +88,9 @@ impl Error {
             Self::TooSlow => "request_timeout",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::CrossOrigin => "cross_origin",
-            Self::Link(DeadLink::Used) => "link_used",
-            Self::Link(DeadLink::Expired) => "link_expired",
-            Self::Link(DeadLink::Unknown) => "link_unknown",
+            Self::Link(DeadLink::Used, _) => "link_used",
+            Self::Link(DeadLink::Expired, _) => "link_expired",
+            Self::Link(DeadLink::Unknown, _) => "link_unknown",
             Self::Unauthenticated => "unauthenticated",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -87,7 +106,7 @@ impl Error {
                 let sentence = format!("Open {} directly and try again.", config.app_name);
                 return ("We couldn't check where this came from", sentence);
             }
-            Self::Link(DeadLink::Expired) => {
+            Self::Link(DeadLink::Expired, _) => {
                 return ("This link is too old", format!("Links work for {}.", span(config.link_lifetime)));
             }
             Self::InvalidEmail(_) => ("Error", "Enter an e-mail address like name@school.edu"),
@@ -99,11 +118,8 @@ impl Error {
             Self::BodyBroken => ("That broke off", "Not all of it arrived. Please try again."),
             Self::TooSlow => ("That took too long", "Your connection was too slow. Please try again."),
             Self::UnsupportedMediaType => ("We couldn't read that", "Send a form or JSON."),
-            Self::Link(DeadLink::Used) => (
-                "This link was already used",
-                "Each link works once. Are you logged in on another device? If you need to log in here, get a new one.",
-            ),
-            Self::Link(DeadLink::Unknown) => (
+            Self::Link(DeadLink::Used, way_on) => ("This link was already used", used(way_on)),
+            Self::Link(DeadLink::Unknown, _) => (
                 "This link doesn't work",
                 "Part of it may be missing. Open it from the e-mail again, or get a new one.",
             ),
@@ -121,6 +137,16 @@ impl Error {
         if let Self::Unavailable(cause) = self {
             tracing::error!(%cause, "a request could not be served");
         }
+    }
+}
+
+fn used(way_on: &WayOn) -> &'static str {
+    match way_on {
+        WayOn::GoOn { .. } => "Each link works once. You don't need a new one here.",
+        WayOn::NewLink { logged_out: true, .. } => {
+            "You logged in with it here before, and you've been logged out since. To log in again, get a new one."
+        }
+        _ => "Each link works once. Are you logged in on another device? If you need to log in here, get a new one.",
     }
 }
 
@@ -153,7 +179,7 @@ impl ResponseError for Error {
             Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Link(_) => StatusCode::GONE,
+            Self::Link(..) => StatusCode::GONE,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,

@@ -11,7 +11,7 @@ use super::{Store, StoreError, sessions};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
-/// A link as the confirm page sees it.
+/// A link as the confirm page sees it, and the page of one that doesn't work any more.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub purpose: Purpose,
@@ -19,6 +19,8 @@ pub struct Link {
     /// Hash of the secret of the browser that asked.
     pub browser: String,
     pub return_to: Option<String>,
+    /// The same of the browser that used it; none while it is good, or when a sibling was used.
+    pub used_browser: Option<String>,
 }
 
 /// A link to store: the hash only.
@@ -68,6 +70,12 @@ pub struct Use<'a> {
 
 type Row = (String, String, String, Option<String>, i64, Option<i64>, Option<String>);
 
+impl Link {
+    fn of((purpose, email, browser, return_to, _, _, used_browser): Row) -> Self {
+        Self { purpose: Purpose::read(&purpose), email, browser, return_to, used_browser }
+    }
+}
+
 /// Stores the links of a batch's mails; the queue ids of those whose link is stored. One statement
 /// decides: nothing is stored where the lease was lost, or where an earlier copy arrived after all and
 /// its link was used. An earlier try's link stays good: its mail may have arrived although we never
@@ -106,20 +114,24 @@ impl Store {
     /// Looks at a link without touching it, however often. A link whose account may not sign in is
     /// unknown.
     pub async fn look_at_link(&self, hash: &Hash, now: Millis) -> Result<Result<Link, DeadLink>, StoreError> {
-        let Some((purpose, email, browser, return_to, expires_at, used_at, _)) = self.link_row(hash).await? else {
-            return Ok(Err(DeadLink::Unknown));
-        };
+        let Some(row) = self.link_row(hash).await? else { return Ok(Err(DeadLink::Unknown)) };
+        let (.., expires_at, used_at, _) = row;
         if used_at.is_some() {
             return Ok(Err(DeadLink::Used));
         }
         if expires_at <= now {
             return Ok(Err(DeadLink::Expired));
         }
-        let purpose = Purpose::read(&purpose);
-        match (purpose, self.account(&email).await?) {
+        let link = Link::of(row);
+        match (link.purpose, self.account(&link.email).await?) {
             (_, Account::Disabled) | (Purpose::LogIn, Account::None) => Ok(Err(DeadLink::Unknown)),
-            _ => Ok(Ok(Link { purpose, email, browser, return_to })),
+            _ => Ok(Ok(link)),
         }
+    }
+
+    /// A link whatever its state: what one that is dead was for.
+    pub async fn recall_link(&self, hash: &Hash) -> Result<Option<Link>, StoreError> {
+        Ok(self.link_row(hash).await?.map(Link::of))
     }
 
     /// Uses a link: one transaction, one deciding statement. If anything after it fails, the link is

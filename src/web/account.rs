@@ -55,6 +55,9 @@ pub async fn log_out(
     } else {
         HttpResponse::Found().insert_header((LOCATION, "/users/log-in?logged_out=1")).finish()
     };
-    cookies::set(&mut answer, &app.cookies.no_session());
+    // On a shared computer, the next person isn't shown the address either.
+    for cookie in [app.cookies.no_session(), app.cookies.no_asked()] {
+        cookies::set(&mut answer, &cookie);
+    }
     Ok(answer)
 }

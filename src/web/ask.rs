@@ -38,7 +38,7 @@ pub async fn register_page(request: HttpRequest, app: Shared, query: Option<Quer
     if wants_json(&request) {
         return HttpResponse::Ok().json(json!({ "registration": "closed" }));
     }
-    super::pages::of_error(&app, &Error::RegistrationClosed, None)
+    super::pages::of_error(&app, &Error::RegistrationClosed)
 }
 
 fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Query<AskQuery>>) -> HttpResponse {

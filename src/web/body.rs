@@ -41,7 +41,7 @@ async fn next_chunk(payload: &mut Payload) -> Option<Result<Bytes, actix_web::er
 }
 
 /// The fields that our forms have. Others are passed over, so that a body of thousands costs nothing.
-const KNOWN: [&str; 3] = ["email", "return_to", "everywhere"];
+const KNOWN: [&str; 5] = ["email", "return_to", "everywhere", "stay", "stay_shown"];
 
 /// The text fields of a form or a JSON object. A name that stands there twice has no value.
 #[derive(Debug, Default)]
@@ -77,6 +77,15 @@ impl Fields {
     pub fn get(&self, name: &str) -> Option<&str> {
         let place = KNOWN.iter().position(|known| *known == name)?;
         self.0[place].as_ref()?.as_deref()
+    }
+
+    /// Whether to stay logged in when the browser closes. An unchecked box isn't sent at all, so a page
+    /// that shows the box says so beside it; who was shown none stays.
+    pub fn stay(&self) -> bool {
+        match self.get("stay") {
+            Some(choice) => choice != "false",
+            None => self.get("stay_shown").is_none(),
+        }
     }
 
     fn form(body: &[u8]) -> Self {

@@ -68,25 +68,43 @@ impl Cookies {
         named.filter_map(|cookie| SessionToken::parse(cookie.value())).take(MOST_SESSIONS).collect()
     }
 
-    pub fn session(&self, token: &SessionToken) -> Cookie<'static> {
-        self.with_domain(self.cookie(&self.session, token.text(), Duration::seconds(self.session_seconds)))
+    /// The session's cookie: it lasts as long as the session can, or with `stay` off until the browser
+    /// closes. On the server the session ends by its own clocks either way.
+    pub fn session(&self, token: &SessionToken, stay: bool) -> Cookie<'static> {
+        let age = stay.then_some(Duration::seconds(self.session_seconds));
+        self.with_domain(self.cookie(&self.session, token.text(), age))
+    }
+
+    /// All that a browser is given at sign-in. Who doesn't stay leaves nothing on a shared computer: with
+    /// the browser's secret, the next person there could post the used link again and get its session.
+    pub fn signed_in(&self, token: &SessionToken, browser: &BrowserSecret, stay: bool) -> Vec<Cookie<'static>> {
+        let forgotten = (!stay).then(|| self.no_asked());
+        [self.session(token, stay), self.browser(browser, stay)].into_iter().chain(forgotten).collect()
     }
 
     pub fn no_session(&self) -> Cookie<'static> {
-        self.with_domain(self.cookie(&self.session, String::new(), Duration::ZERO))
+        self.with_domain(self.cookie(&self.session, String::new(), Some(Duration::ZERO)))
+    }
+
+    /// This browser's secret, if it has one.
+    pub fn known_browser(&self, request: &HttpRequest) -> Option<BrowserSecret> {
+        request.cookie(&self.browser).and_then(|cookie| BrowserSecret::parse(cookie.value()))
     }
 
     /// This browser's secret; a fresh one, with the cookie to set, when it has none yet.
     pub fn browser_of(&self, request: &HttpRequest, app: &App) -> (BrowserSecret, Option<Cookie<'static>>) {
-        let known = request.cookie(&self.browser).and_then(|cookie| BrowserSecret::parse(cookie.value()));
-        match known {
+        match self.known_browser(request) {
             Some(secret) => (secret, None),
             None => {
                 let (secret, _) = BrowserSecret::mint(app.random);
-                let cookie = self.cookie(&self.browser, secret.text(), Duration::days(BROWSER_DAYS));
+                let cookie = self.browser(&secret, true);
                 (secret, Some(cookie))
             }
         }
+    }
+
+    fn browser(&self, secret: &BrowserSecret, stay: bool) -> Cookie<'static> {
+        self.cookie(&self.browser, secret.text(), stay.then_some(Duration::days(BROWSER_DAYS)))
     }
 
     /// What the cookie says, checked again: it is the client's word.
@@ -108,18 +126,24 @@ impl Cookies {
         let return_to = asked.return_to.as_ref().map_or("", |to| to.as_str());
         let coded = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
         let value = format!("{}.{}.{}", asked.purpose.text(), coded(&asked.typed), coded(return_to));
-        self.cookie(&self.asked, value, Duration::hours(1))
+        self.cookie(&self.asked, value, Some(Duration::hours(1)))
     }
 
-    fn cookie(&self, name: &str, value: String, age: Duration) -> Cookie<'static> {
-        Cookie::build(name.to_owned(), value)
+    pub fn no_asked(&self) -> Cookie<'static> {
+        self.cookie(&self.asked, String::new(), Some(Duration::ZERO))
+    }
+
+    /// Without an age it lasts until the browser closes.
+    fn cookie(&self, name: &str, value: String, age: Option<Duration>) -> Cookie<'static> {
+        let mut cookie = Cookie::build(name.to_owned(), value)
             .path("/")
             .http_only(true)
             .secure(self.secure)
             // Not Strict: that cookie is missing on the first click from a webmail.
             .same_site(SameSite::Lax)
-            .max_age(age)
-            .finish()
+            .finish();
+        cookie.set_max_age(age);
+        cookie
     }
 
     fn with_domain(&self, mut cookie: Cookie<'static>) -> Cookie<'static> {

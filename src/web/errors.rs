@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::{pages, wants_json};
 use crate::app::App;
-use crate::domain::return_to;
-use crate::error::Error;
+use crate::domain::return_to::{self, ReturnTo};
+use crate::error::{Error, WayOn};
 
 /// Writes the page or the JSON of an answer that is an error; leaves any other as it is.
 pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
@@ -22,9 +22,7 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
     } else if let Error::Unauthenticated = error {
         to_log_in(request.uri().path_and_query().map_or("/", |path| path.as_str()))
     } else {
-        let dead_link = matches!(error, Error::Link(_));
-        let asked = dead_link.then(|| app.cookies.asked_of(request, &app.return_policy)).flatten();
-        pages::of_error(app, error, asked)
+        pages::of_error(app, error)
     };
     if response.status() == StatusCode::OK {
         *response.status_mut() = error.status_code();
@@ -58,6 +56,10 @@ fn as_json(error: &Error, app: &App) -> HttpResponse {
             "window_seconds": refusal.window.as_secs(),
             "retry_after_seconds": refusal.retry_after_seconds(),
         }),
+        Error::Link(_, WayOn::GoOn { email, location }) => json!({ "signed_in_as": email, "location": location }),
+        Error::Link(_, WayOn::NewLink { email, return_to, .. }) => {
+            json!({ "email": email, "return_to": return_to.as_ref().map(ReturnTo::as_str) })
+        }
         _ => json!({}),
     };
     let error_body = json!({ "code": error.code(), "message": message, "details": details });

@@ -6,11 +6,14 @@ use actix_web::web::{Path, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::pages::{ConfirmPage, Layout, html};
-use super::{Shared, agent_of, body, cookies, wants_json};
+use super::body::{self, Fields};
+use super::pages::{ConfirmPage, Here, Layout, html};
+use super::session::SignedIn;
+use super::{Shared, agent_of, cookies, dead_link, wants_json};
 use crate::app::App;
-use crate::domain::token::{BrowserSecret, Hash, LinkToken, SessionToken};
-use crate::error::Error;
+use crate::domain::return_to::ReturnTo;
+use crate::domain::token::{Hash, LinkToken, SessionToken};
+use crate::error::{Error, WayOn};
 use crate::store::links::{DeadLink, Entry, Link, Use};
 use crate::store::outbox::Purpose;
 
@@ -19,21 +22,25 @@ pub const HOME: &str = "/users/settings";
 
 /// Shows whose account it is, and a button. Scanners fetch this with HEAD and GET, often: it consumes
 /// nothing, signs nobody in and creates nothing.
-pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>) -> Result<HttpResponse, Error> {
-    let token = LinkToken::parse(&token).ok_or(Error::Link(DeadLink::Unknown))?;
-    let link = app.store.look_at_link(&token.hash(), app.clock.now()).await?.map_err(Error::Link)?;
+pub async fn confirm_page(
+    request: HttpRequest,
+    app: Shared,
+    signed_in: Option<SignedIn>,
+    token: Path<String>,
+) -> Result<HttpResponse, Error> {
+    let token = LinkToken::parse(&token).ok_or_else(|| dead_link::malformed(&request, &app))?;
+    let link = match app.store.look_at_link(&token.hash(), app.clock.now()).await? {
+        Ok(link) => link,
+        Err(why) => return Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
+    };
     let (secret, new_browser) = app.cookies.browser_of(&request, &app);
     let same_browser = secret.hash().as_str() == link.browser;
     tracing::info!(purpose = link.purpose.text(), same_browser, "link opened");
+    let signed_in_as = signed_in.map(|SignedIn(session)| session.user.email);
     let mut answer = if wants_json(&request) {
-        HttpResponse::Ok().json(json!({
-            "email": link.email,
-            "purpose": link.purpose.text(),
-            "return_to": link.return_to,
-            "same_browser": same_browser,
-        }))
+        as_json(&app, &link, same_browser, signed_in_as)
     } else {
-        html(&confirm(&app, &link, same_browser, &token))
+        html(&as_page(&app, &token, &link, same_browser, signed_in_as))
     };
     if let Some(cookie) = new_browser {
         cookies::set(&mut answer, &cookie);
@@ -41,29 +48,58 @@ pub async fn confirm_page(request: HttpRequest, app: Shared, token: Path<String>
     Ok(answer)
 }
 
-fn confirm<'a>(app: &'a App, link: &Link, same_browser: bool, token: &LinkToken) -> ConfirmPage<'a> {
-    let goes_to = link.return_to.as_deref().and_then(|wish| app.return_policy.parse(wish));
+/// `signed_in_as` is told to nobody but the browser that holds that session's cookie.
+fn as_json(app: &App, link: &Link, same_browser: bool, signed_in_as: Option<String>) -> HttpResponse {
+    let goes_to = checked(app, link.return_to.as_deref());
+    HttpResponse::Ok().json(json!({
+        "email": link.email,
+        "purpose": link.purpose.text(),
+        "return_to": goes_to.as_ref().map(ReturnTo::as_str),
+        "same_browser": same_browser,
+        "signed_in_as": signed_in_as,
+        "method": "POST",
+        "fields": ["stay"],
+    }))
+}
+
+fn as_page<'a>(
+    app: &'a App,
+    token: &LinkToken,
+    link: &Link,
+    same_browser: bool,
+    signed_in_as: Option<String>,
+) -> ConfirmPage<'a> {
+    let goes_to = checked(app, link.return_to.as_deref());
+    let here = match signed_in_as {
+        None => Here::Nobody,
+        Some(email) if email == link.email => Here::Same,
+        Some(email) => Here::Other { email, location: location(goes_to.as_ref()).to_owned() },
+    };
     ConfirmPage {
         layout: Layout::of(app),
-        registering: link.purpose == Purpose::Register,
+        registering: link.purpose == Purpose::Register && !matches!(here, Here::Same),
         email: link.email.clone(),
+        // A path on this host needs no word: the page's own name stands above.
         host: goes_to.and_then(|to| to.host().map(str::to_owned)),
         same_browser,
         action: format!("/users/log-in/{}", token.text()),
+        here,
     }
 }
 
-/// Uses the link once and starts a session.
+/// Uses the link once and starts a session, in place of whichever this browser had.
 pub async fn enter(
     request: HttpRequest,
     app: Shared,
+    signed_in: Option<SignedIn>,
     token: Path<String>,
     payload: Payload,
 ) -> Result<HttpResponse, Error> {
-    // The form has no fields; what is too long or breaks off uses nothing up.
-    body::read(payload).await?;
-    let token = LinkToken::parse(&token).ok_or(Error::Link(DeadLink::Unknown))?;
-    let (browser, new_browser) = app.cookies.browser_of(&request, &app);
+    // What is too long, breaks off or can't be read uses nothing up.
+    let body = body::read(payload).await?;
+    let stay = Fields::parse(&request, &body)?.stay();
+    let token = LinkToken::parse(&token).ok_or_else(|| dead_link::malformed(&request, &app))?;
+    let (browser, _) = app.cookies.browser_of(&request, &app);
     // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
     let previous: Vec<Hash> = app.cookies.sessions_of(&request).iter().map(SessionToken::hash).collect();
@@ -76,46 +112,58 @@ pub async fn enter(
         now: app.clock.now(),
         session_lifetime: app.config.session_lifetime,
     };
+    let given = || app.cookies.signed_in(&session, &browser, stay);
     match app.store.use_link(&entry).await? {
-        Entry::Dead(why) => Err(Error::Link(why)),
         Entry::SignedIn { user, return_to } => {
             app.metrics.signed_in("link");
             tracing::info!(user = user.id, "signed in");
-            Ok(go_on(&request, &app, return_to, Some(&session), new_browser))
+            Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), given()))
         }
-        Entry::Repeat { return_to } => repeat(&request, &app, return_to, &browser, &token).await,
+        // A double click, whose first answer may be lost: the same session once more if it still lives.
+        Entry::Repeat { return_to } if lives(&app, &session).await? => {
+            Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), given()))
+        }
+        Entry::Repeat { .. } => ended(&request, &app, signed_in, &token).await,
+        Entry::Dead(why) => Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
     }
 }
 
-/// A double click, whose first answer may be lost: the same session once more if it still lives.
-async fn repeat(
-    request: &HttpRequest,
-    app: &App,
-    return_to: Option<String>,
-    browser: &BrowserSecret,
-    token: &LinkToken,
-) -> Result<HttpResponse, Error> {
-    let session = SessionToken::of(token, browser);
-    let live = app.store.session(&session.hash(), app.clock.now(), app.config.session_idle).await?;
-    Ok(go_on(request, app, return_to, live.map(|_| &session), None))
+async fn lives(app: &App, session: &SessionToken) -> Result<bool, Error> {
+    Ok(app.store.session(&session.hash(), app.clock.now(), app.config.session_idle).await?.is_some())
 }
 
-fn go_on(
+/// The session that this browser once got by the link is over, and stays so. Who has logged in to the
+/// account anew since then goes where the link leads; others are told.
+async fn ended(
     request: &HttpRequest,
     app: &App,
-    return_to: Option<String>,
-    session: Option<&SessionToken>,
-    new_browser: Option<Cookie<'static>>,
-) -> HttpResponse {
-    // Checked when it was asked for, and again now: the settings may have changed since.
-    let checked = return_to.and_then(|wish| app.return_policy.parse(&wish));
-    let location = checked.as_ref().map_or(HOME, |to| to.as_str());
+    signed_in: Option<SignedIn>,
+    token: &LinkToken,
+) -> Result<HttpResponse, Error> {
+    match dead_link::error(DeadLink::Used, token, request, app, signed_in.as_ref()).await {
+        Error::Link(_, WayOn::GoOn { location, .. }) => Ok(go_on(request, &location, Vec::new())),
+        error => Err(error),
+    }
+}
+
+/// Checked when it was asked for, and again now: the settings may have changed since.
+pub fn checked(app: &App, return_to: Option<&str>) -> Option<ReturnTo> {
+    return_to.and_then(|wish| app.return_policy.parse(wish))
+}
+
+/// Where a destination, or none, leads.
+pub fn location(goes_to: Option<&ReturnTo>) -> &str {
+    goes_to.map_or(HOME, ReturnTo::as_str)
+}
+
+/// The answer to somebody who is signed in.
+pub fn go_on(request: &HttpRequest, location: &str, given: Vec<Cookie<'static>>) -> HttpResponse {
     let mut answer = if wants_json(request) {
         HttpResponse::Ok().json(json!({ "status": "signed_in", "location": location }))
     } else {
         HttpResponse::Found().insert_header((LOCATION, location)).finish()
     };
-    for cookie in session.map(|token| app.cookies.session(token)).into_iter().chain(new_browser) {
+    for cookie in given {
         cookies::set(&mut answer, &cookie);
     }
     answer

@@ -7,6 +7,7 @@ pub mod assets;
 pub mod body;
 pub mod client;
 pub mod cookies;
+pub mod dead_link;
 pub mod errors;
 pub mod guard;
 pub mod health;

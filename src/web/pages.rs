@@ -8,7 +8,7 @@ use askama::Template;
 use super::cookies::Asked;
 use crate::app::App;
 use crate::domain::return_to::ReturnTo;
-use crate::error::{Error, Form, ShownOn};
+use crate::error::{Error, Form, ShownOn, WayOn};
 use crate::mail::Mail;
 use crate::store::outbox::Purpose;
 
@@ -84,7 +84,7 @@ pub struct CheckEmailPage<'a> {
 
 impl CheckEmailPage<'_> {
     fn registering(&self) -> bool {
-        registering(self.asked.as_ref())
+        self.asked.as_ref().is_some_and(|asked| asked.purpose == Purpose::Register)
     }
 
     /// Carries the destination over to a form for another address.
@@ -99,9 +99,33 @@ pub struct ConfirmPage<'a> {
     pub layout: Layout<'a>,
     pub registering: bool,
     pub email: String,
+    /// Where it leads, if that is another host.
     pub host: Option<String>,
     pub same_browser: bool,
     pub action: String,
+    pub here: Here,
+}
+
+/// Who is logged in in the browser that looks at a link.
+pub enum Here {
+    Nobody,
+    /// The link's own account.
+    Same,
+    Other {
+        email: String,
+        /// Where they go on to as who they are.
+        location: String,
+    },
+}
+
+impl ConfirmPage<'_> {
+    fn same(&self) -> bool {
+        matches!(self.here, Here::Same)
+    }
+
+    fn other(&self) -> bool {
+        matches!(self.here, Here::Other { .. })
+    }
 }
 
 #[derive(Template)]
@@ -112,25 +136,14 @@ pub struct SettingsPage<'a> {
     pub devices: i64,
 }
 
-/// A link that doesn't work, with a form to get a new one.
+/// A link that doesn't work, with a way on.
 #[derive(Template)]
 #[template(path = "dead_link.html")]
 pub struct DeadLinkPage<'a> {
     pub layout: Layout<'a>,
     pub title: &'a str,
     pub sentence: String,
-    /// What this browser last asked for, if it did.
-    pub asked: Option<Asked>,
-}
-
-impl DeadLinkPage<'_> {
-    fn registering(&self) -> bool {
-        registering(self.asked.as_ref())
-    }
-}
-
-fn registering(asked: Option<&Asked>) -> bool {
-    asked.is_some_and(|asked| asked.purpose == Purpose::Register)
+    pub way_on: &'a WayOn,
 }
 
 #[derive(Template)]
@@ -158,7 +171,7 @@ pub struct MailPage<'a> {
 }
 
 /// The page of an error.
-pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse {
+pub fn of_error(app: &App, error: &Error) -> HttpResponse {
     let layout = Layout::of(app);
     let (title, sentence) = error.words(&app.config);
     match error {
@@ -169,7 +182,7 @@ pub fn of_error(app: &App, error: &Error, asked: Option<Asked>) -> HttpResponse 
             let in_field = !matches!(error, Error::TooMany(..));
             html(&AskPage { layout, form, error: Some(&Problem { sentence, in_field }), notice: None })
         }
-        Error::Link(_) => html(&DeadLinkPage { layout, title, sentence, asked }),
+        Error::Link(_, way_on) => html(&DeadLinkPage { layout, title, sentence, way_on }),
         _ => {
             let trouble = matches!(error, Error::Unavailable(_));
             html(&ErrorPage { layout, title, sentence, trouble })

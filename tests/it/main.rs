@@ -11,6 +11,7 @@ mod client_ip;
 mod enter;
 mod faults;
 mod house;
+mod link_pages;
 mod mail;
 mod settings;
 mod throttle;

@@ -21,6 +21,9 @@ fn seen(response: &Response) -> String {
             "h2" => text += "\n## ",
             "p" | "label" | "li" | "form" => text += "\n",
             "input" if attribute("type") == Some("hidden") => {}
+            "input" if attribute("type") == Some("checkbox") => {
+                text += if attributes.ends_with("checked") { "[x] " } else { "[ ] " };
+            }
             "input" => text += &format!("\n[{:_<24}]", attribute("value").unwrap_or_default()),
             "button" => text += "\n( ",
             "/button" => text += " )",
@@ -91,17 +94,40 @@ async fn entering() {
     assert_snapshot!("settings", seen(&browser.get("/users/settings").await));
     browser.post("/users/log-in", "email=ada%40example.org&return_to=/course").await;
     let link = app.link().await;
-    assert_snapshot!("confirm", seen(&browser.get(&link).await));
+    assert_snapshot!("confirm_same_account", seen(&browser.get(&link).await));
     assert_snapshot!("confirm_other_browser", seen(&app.browser().get(&link).await));
     let mut other = app.browser();
     other.post(&link, "").await.assert_found("/course");
     assert_snapshot!("settings_two_devices", seen(&other.get("/users/settings").await));
     assert_snapshot!("used", seen(&app.browser().get(&link).await));
+    assert_snapshot!("used_logged_in", seen(&browser.get(&link).await));
+    browser.post("/users/log-out", "").await;
+    assert_snapshot!("used_address_known", seen(&browser.get(&link).await));
+    other.post("/users/log-out", "").await;
+    assert_snapshot!("used_logged_out", seen(&other.get(&link).await));
     assert_snapshot!("unknown", seen(&app.browser().get("/users/log-in/abc").await));
     browser.ask("/users/log-in", "ada@example.org").await.assert_found("/users/check-email");
     let link = app.link().await;
-    app.advance(900);
-    assert_snapshot!("expired", seen(&browser.get(&link).await));
+    assert_snapshot!("confirm", seen(&browser.get(&link).await));
+    let mut bob = app.account("bob@example.org").await;
+    assert_snapshot!("expired_address_known", seen(&browser.get(&link).await));
+    assert_snapshot!("expired", seen(&app.browser().get(&link).await));
+    assert_snapshot!("unknown_address_known", seen(&browser.get("/users/log-in/abc").await));
+    browser.ask("/users/log-in", "ada@example.org").await.assert_found("/users/check-email");
+    let link = app.link().await;
+    assert_snapshot!("confirm_other_account", seen(&bob.get(&link).await));
+    bob.ask("/users/register", "carol@example.org").await.assert_found("/users/check-email");
+    let link = app.link().await;
+    assert_snapshot!("confirm_new_other_account", seen(&bob.get(&link).await));
+}
+
+#[tokio::test]
+async fn leaving_for_another_host() {
+    let app = TestApp::with().setting("RETURN_HOSTS", "courses.school.example").run().await;
+    let mut browser = app.browser();
+    browser.post("/users/register", "email=ada%40example.org&return_to=http://courses.school.example/3").await;
+    let link = app.link().await;
+    assert_snapshot!("confirm_other_host", seen(&browser.get(&link).await));
 }
 
 #[tokio::test]

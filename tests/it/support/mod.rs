@@ -22,6 +22,7 @@ use doorpost::worker::{self, Outcome};
 use sqlx::AnyPool;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
 
 use http::Browser;
 
@@ -32,7 +33,9 @@ pub struct TestApp {
     pub clock: Clock,
     /// The worker's hands: its connection to the mail server is kept from call to call.
     worker: Mutex<worker::Postman>,
-    _folder: TempDir,
+    settings: Vec<(String, String)>,
+    server: AbortHandle,
+    folder: TempDir,
     /// A second way into the database, to see what is stored.
     pub database: AnyPool,
 }
@@ -61,21 +64,24 @@ impl Start {
     }
 
     pub async fn run(self) -> TestApp {
-        let folder = tempfile::tempdir().unwrap();
+        self.run_in(tempfile::tempdir().unwrap(), Clock::test()).await
+    }
+
+    async fn run_in(self, folder: TempDir, clock: Clock) -> TestApp {
         let listener = Listener::open(&Bind::Tcp(self.listen)).unwrap();
         let Listener::Tcp(socket) = &listener else { unreachable!("a TCP address gives a TCP socket") };
         let address = socket.local_addr().unwrap();
         let url = format!("sqlite:{}/doorpost.db", folder.path().display());
         let basics = [("BASE_URL", format!("http://localhost:{}", address.port())), ("DATABASE_URL", url.clone())];
-        let settings = basics.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(self.settings);
+        let settings = basics.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(self.settings.clone());
         let config = Config::load(settings, folder.path()).unwrap();
-        let clock = Clock::test();
         let around = Surroundings { clock: clock.clone(), random: os_random, shared_counters: self.counters };
         let store = Store::open(&url).await.unwrap();
         let app = Arc::new(App::new(config, store, around).unwrap());
-        tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
+        let server = tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
         let database = AnyPool::connect(&url).await.unwrap();
-        TestApp { app, address, clock, worker: Mutex::default(), _folder: folder, database }
+        let (settings, server) = (self.settings, server.abort_handle());
+        TestApp { app, address, clock, worker: Mutex::default(), settings, server, folder, database }
     }
 }
 
@@ -87,6 +93,13 @@ impl TestApp {
 
     pub fn with() -> Start {
         Start { settings: Vec::new(), listen: ([127, 0, 0, 1], 0).into(), counters: None }
+    }
+
+    /// Ends it and starts it anew on the same database, with nothing else kept. It gets another port.
+    pub async fn restart(self) -> Self {
+        self.server.abort();
+        let start = Start { settings: self.settings, ..Self::with() };
+        start.run_in(self.folder, self.clock).await
     }
 
     /// A fresh browser behind the proxy, with an address of its own.
