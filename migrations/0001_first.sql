@@ -45,18 +45,20 @@ CREATE TABLE marks (
 CREATE TABLE links (
     token_hash   TEXT   NOT NULL PRIMARY KEY, -- SHA-256 of what the mail carries
     outbox_id    TEXT   NOT NULL,           -- the request it answers
-    purpose      TEXT   NOT NULL,           -- log_in, register
-    email        TEXT   NOT NULL,           -- the account's address, or the one it will have
+    purpose      TEXT   NOT NULL,           -- log_in, register; none: no mail answers this request
+    email        TEXT   NOT NULL,           -- the account's address, or the one it will have; empty for none
     browser      TEXT   NOT NULL,           -- the browser that asked
     return_to    TEXT,
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL,
     used_at      BIGINT,                    -- the link itself, or a sibling that was used
-    used_browser TEXT                       -- the browser that used this very link
+    used_browser TEXT,                      -- the browser that used this very link
+    code_hash    TEXT   NOT NULL,           -- the typed code, keyed by browser and link; empty for none
+    code_tries   BIGINT NOT NULL DEFAULT 0  -- how often its browser has tried a code
 );
 
 CREATE INDEX links_email ON links (email);
-CREATE INDEX links_outbox ON links (outbox_id);
+CREATE INDEX links_browser ON links (browser);
 CREATE INDEX links_expires ON links (expires_at);
 
 CREATE TABLE sessions (

@@ -18,7 +18,7 @@ use crate::web::assets::{self, Assets};
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
 use crate::web::plain::PlainPages;
-use crate::web::{account, ask, guard as guards, health, link, mailbox};
+use crate::web::{account, ask, code, guard as guards, health, link, mailbox};
 
 /// Everything a request or a worker may need. One for the whole process.
 pub struct App {
@@ -107,6 +107,7 @@ pub fn routes(app: &App, table: &mut web::ServiceConfig) {
         .service(page("/users/log-in").route(get().to(ask::log_in_page)).route(post().to(ask::log_in)))
         .service(page("/users/register").route(get().to(ask::register_page)).route(post().to(ask::register)))
         .service(page("/users/check-email").route(get().to(ask::check_email_page)))
+        .service(page("/users/log-in/code").route(get().to(code::to_form)).route(post().to(code::enter)))
         .service(page("/users/log-in/{token}").route(get().to(link::confirm_page)).route(post().to(link::enter)))
         .service(page("/users/settings").route(get().to(account::settings_page)))
         .service(page("/users/log-out").route(post().to(account::log_out)))

@@ -24,6 +24,7 @@ pub enum Error {
     TooSlow,
     UnsupportedMediaType,
     CrossOrigin,
+    CodeWrong,
     Link(DeadLink, WayOn),
     Unauthenticated,
     NotFound,
@@ -43,7 +44,7 @@ pub struct Form {
 impl Form {
     /// Nothing in it but whose form it is.
     pub fn is_plain(&self) -> bool {
-        self.shown_on != ShownOn::Alone && self.typed.is_empty() && self.return_to.is_none()
+        matches!(self.shown_on, ShownOn::LogIn | ShownOn::Register) && self.typed.is_empty() && self.return_to.is_none()
     }
 }
 
@@ -51,6 +52,8 @@ impl Form {
 pub enum ShownOn {
     LogIn,
     Register,
+    /// Of what this browser asked for last.
+    CheckEmail,
     /// A page of its own.
     #[default]
     Alone,
@@ -88,6 +91,7 @@ impl Error {
             Self::TooSlow => "request_timeout",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::CrossOrigin => "cross_origin",
+            Self::CodeWrong => "code_wrong",
             Self::Link(DeadLink::Used, _) => "link_used",
             Self::Link(DeadLink::Expired, _) => "link_expired",
             Self::Link(DeadLink::Unknown, _) => "link_unknown",
@@ -95,6 +99,15 @@ impl Error {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::Unavailable(_) => "unavailable",
+        }
+    }
+
+    /// Whether it stands on the page where codes are typed.
+    pub fn is_of_the_code(&self) -> bool {
+        match self {
+            Self::CodeWrong => true,
+            Self::TooMany(_, form) => form.shown_on == ShownOn::CheckEmail,
+            _ => false,
         }
     }
 
@@ -110,6 +123,9 @@ impl Error {
                 return ("This link is too old", format!("Links work for {}.", span(config.link_lifetime)));
             }
             Self::InvalidEmail(_) => ("Error", "Enter an e-mail address like name@school.edu"),
+            Self::CodeWrong => {
+                ("Error", "That code isn't right, or it's too old. Check the newest e-mail, or send a new one.")
+            }
             Self::DomainNotAllowed(_) => {
                 ("Error", "Use your school's e-mail address. Others can't create an account here.")
             }
@@ -173,7 +189,7 @@ impl ResponseError for Error {
     fn status_code(&self) -> StatusCode {
         match self {
             Self::TooMany(..) => StatusCode::TOO_MANY_REQUESTS,
-            Self::InvalidEmail(_) | Self::DomainNotAllowed(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::InvalidEmail(_) | Self::DomainNotAllowed(_) | Self::CodeWrong => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RegistrationClosed | Self::CrossOrigin => StatusCode::FORBIDDEN,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyBroken => StatusCode::BAD_REQUEST,

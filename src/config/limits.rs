@@ -28,6 +28,7 @@ pub struct ThrottleConfig {
     pub ip_burst: Ceiling,
     pub ip_hourly: Ceiling,
     pub email: Ceiling,
+    pub code: Ceiling,
     pub anonymous: Option<Ceiling>,
     /// Shared networks with burst and hourly limits of their own, the most specific first.
     pub networks: Vec<(IpNet, u32, u32)>,
@@ -48,7 +49,7 @@ impl ThrottleConfig {
     /// The highest limit and the memory to count up to it, if that is more than there is: a log of that
     /// many instants must be a small part of the room it lives in, or it is forgotten too soon.
     pub fn too_high(&self) -> Option<(u32, u64)> {
-        let limits = [self.ip_burst.limit, self.ip_hourly.limit, self.email.limit];
+        let limits = [self.ip_burst.limit, self.ip_hourly.limit, self.email.limit, self.code.limit];
         let limits = limits.into_iter().chain(self.anonymous.map(|ceiling| ceiling.limit));
         let highest = limits.chain(self.networks.iter().flat_map(|(_, burst, hourly)| [*burst, *hourly])).max()?;
         let needed = u64::from(highest.next_power_of_two()) * 8 * 50 / (1024 * 1024);

@@ -157,6 +157,7 @@ impl Reader {
             ip_burst: self.ceiling("THROTTLE_IP_BURST_LIMIT", "THROTTLE_IP_BURST_WINDOW_SECONDS"),
             ip_hourly: self.ceiling("THROTTLE_IP_HOURLY_LIMIT", "THROTTLE_IP_HOURLY_WINDOW_SECONDS"),
             email: self.ceiling("THROTTLE_EMAIL_LIMIT", "THROTTLE_EMAIL_WINDOW_SECONDS"),
+            code: self.ceiling("THROTTLE_CODE_LIMIT", "THROTTLE_CODE_WINDOW_SECONDS"),
             anonymous: anonymous.map(|limit| Ceiling { limit: limit as u32, window }),
             networks: self.value("THROTTLE_NETWORKS", network_ceilings),
             key_secret: self.optional("THROTTLE_KEY_SECRET", values::text),

@@ -48,6 +48,8 @@ pub const SETTINGS: &[Setting] = &[
     plain("THROTTLE_IP_HOURLY_WINDOW_SECONDS", "3600", "... in this many seconds"),
     plain("THROTTLE_EMAIL_LIMIT", "3", "requests for a link per inbox ..."),
     plain("THROTTLE_EMAIL_WINDOW_SECONDS", "900", "... in this many seconds"),
+    plain("THROTTLE_CODE_LIMIT", "5", "typed codes per inbox and client network ..."),
+    plain("THROTTLE_CODE_WINDOW_SECONDS", "900", "... in this many seconds"),
     plain("THROTTLE_ANONYMOUS_LIMIT", "600", "other requests per client network, or off ..."),
     plain("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "60", "... in this many seconds"),
     plain("THROTTLE_NETWORKS", "", "ceilings of shared networks: 198.51.100.0/24=60/600"),
@@ -60,10 +62,6 @@ pub const SETTINGS: &[Setting] = &[
     plain("LOG_FORMAT", "text", "text or json"),
     plain("RUST_LOG", "info", "what is logged: error, warn, info, debug, trace, or by module"),
 ];
-
-/// Names that belong to Doorpost but that this version doesn't act on yet. Saying so is better than
-/// starting as if they worked.
-pub const NOT_YET: &[&str] = &["THROTTLE_CODE_LIMIT", "THROTTLE_CODE_WINDOW_SECONDS"];
 
 /// The setting called `name`.
 pub fn named(name: &str) -> Option<&'static Setting> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::settings::{self, NOT_YET, SETTINGS};
+use super::settings::{self, SETTINGS};
 
 /// First words that nobody else uses: any unknown name that begins so is a mistake.
 const OURS: &[&str] =
@@ -61,8 +61,6 @@ impl Sources {
                     .push(format!("{name}: holds a control character or isn't UTF-8; write it as one line of text"));
             }
             self.values.insert(name, value);
-        } else if NOT_YET.contains(&name.as_str()) {
-            self.problems.push(format!("{name}: not supported by this version; remove it"));
         } else if let Some(near) = mistaken_for(&name, all_ours) {
             self.problems.push(format!("{name}: no such setting; {near}"));
         }

@@ -1,6 +1,7 @@
 //! What an address, a token and a destination are. Pure: no web, no database, no clock.
 
 pub mod agent;
+pub mod code;
 pub mod email;
 pub mod host;
 pub mod return_to;

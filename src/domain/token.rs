@@ -52,6 +52,17 @@ impl<const N: usize> Secret<N> {
     }
 }
 
+impl Secret<32> {
+    /// For who makes keys of it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl SessionToken {
     /// The session token of a link used in a browser.
     ///
@@ -68,6 +79,11 @@ impl SessionToken {
 }
 
 impl Hash {
+    /// One that was stored.
+    pub fn stored(hash: String) -> Self {
+        Self(hash)
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -24,6 +24,7 @@ pub struct Mail {
     pub text: String,
     pub html: String,
     pub link: String,
+    pub code: String,
     pub sent_at: Millis,
     pub message: Message,
 }
@@ -35,6 +36,8 @@ pub struct Letter<'a> {
     pub id: &'a str,
     pub to: &'a str,
     pub kind: Kind,
+    /// Typed where it was asked for: `K7Q-2MX`.
+    pub code: &'a str,
     pub link: String,
     pub agent: &'a str,
     pub asked_at: Millis,
@@ -68,6 +71,7 @@ struct Words<'a> {
     title: String,
     lead: &'a str,
     button: &'a str,
+    code: &'a str,
     link: &'a str,
     lifetime: String,
     until: String,
@@ -82,7 +86,7 @@ impl Letter<'_> {
         let text = Text(&words).render().map_err(|e| Unmakeable(e.to_string()))?;
         let html = Html(&words).render().map_err(|e| Unmakeable(e.to_string()))?;
         // A subject of its own every time: some mail programs hide a mail in an older one's thread.
-        let subject = format!("{} ({})", words.title, moment(self.now));
+        let subject = format!("{} is your {} code", self.code, words.app);
         let message = self.message(config, &subject, (&text, &html))?;
         Ok(Mail {
             id: self.id.to_owned(),
@@ -91,6 +95,7 @@ impl Letter<'_> {
             text,
             html,
             link: self.link.clone(),
+            code: self.code.to_owned(),
             sent_at: self.now,
             message,
         })
@@ -111,6 +116,7 @@ impl Letter<'_> {
             title,
             lead,
             button,
+            code: self.code,
             link: &self.link,
             lifetime: span(config.link_lifetime),
             until: time_of_day(until),
@@ -159,11 +165,6 @@ pub fn span(length: Duration) -> String {
 
 fn utc(at: Millis) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(at / 1000).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-}
-
-fn moment(at: Millis) -> String {
-    let format = format_description!("[day padding:none] [month repr:short], [hour]:[minute]:[second] UTC");
-    utc(at).format(format).unwrap_or_default()
 }
 
 fn time_of_day(at: Millis) -> String {

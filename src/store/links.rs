@@ -30,6 +30,8 @@ pub struct NewLink {
     pub outbox_id: String,
     pub purpose: Purpose,
     pub hash: Hash,
+    /// Digest of the code beside it.
+    pub code: String,
 }
 
 /// Why a link doesn't work.
@@ -89,14 +91,16 @@ pub(super) async fn mint(
     if links.is_empty() {
         return Ok(Vec::new());
     }
-    let row = |at: usize| format!("(${at}, ${}, ${})", at + 1, at + 2);
-    let rows: Vec<_> = (0..links.len()).map(|link| row(3 * link + 4)).collect();
+    let row = |at: usize| format!("(${at}, ${}, ${}, ${})", at + 1, at + 2, at + 3);
+    let rows: Vec<_> = (0..links.len()).map(|link| row(4 * link + 4)).collect();
     let statement = format!(
-        "INSERT INTO links (token_hash, outbox_id, purpose, email, browser, return_to, created_at, expires_at)
-         SELECT new.column1, mail.id, new.column3, mail.email, mail.browser, mail.return_to,
+        "INSERT INTO links
+             (token_hash, outbox_id, purpose, email, browser, return_to, code_hash, created_at, expires_at)
+         SELECT new.column1, mail.id, new.column3, mail.email, mail.browser, mail.return_to, new.column4,
                 CAST($1 AS BIGINT), CAST($2 AS BIGINT)
          FROM (VALUES {}) AS new JOIN outbox AS mail ON mail.id = new.column2 AND mail.lease = $3
-         WHERE NOT EXISTS (SELECT 1 FROM links AS known WHERE known.outbox_id = mail.id AND known.used_at IS NOT NULL)
+         WHERE NOT EXISTS (SELECT 1 FROM links AS known WHERE known.browser = mail.browser
+                               AND known.outbox_id = mail.id AND known.used_at IS NOT NULL)
          RETURNING outbox_id",
         rows.join(", ")
     );
@@ -104,7 +108,7 @@ pub(super) async fn mint(
     let mut mint = sqlx::query_as(AssertSqlSafe(statement));
     mint = mint.bind(tries.now).bind(tries.expires_at).bind(&tries.lease);
     for link in links {
-        mint = mint.bind(link.hash.as_str()).bind(&link.outbox_id).bind(link.purpose.text());
+        mint = mint.bind(link.hash.as_str()).bind(&link.outbox_id).bind(link.purpose.text()).bind(&link.code);
     }
     let minted: Vec<(String,)> = mint.fetch_all(connection).await?;
     Ok(minted.into_iter().map(|(id,)| id).collect())

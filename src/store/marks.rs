@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::commits::{Write, Written};
 use super::outbox::QueuedMail;
-use super::{Store, StoreError, markers, quota};
+use super::{Store, StoreError, codes, markers, quota};
 use crate::clock::Millis;
 
 /// What becomes of a mail under lease.
@@ -13,6 +13,8 @@ use crate::clock::Millis;
 pub enum Fate {
     /// It is done with, sent or not: the row and the address in it go at once.
     Remove,
+    /// The same of one that no mail answers: until this time something stands in for its link.
+    Drop { now: Millis, link_ends_at: Millis },
     /// Tried again at this time; the daily limit left it a place.
     Retry(Millis),
     /// Kept back by the daily limit since `held_at`; tried again at `due_at`.
@@ -37,7 +39,7 @@ impl Mark {
     /// Fenced: a worker that lost its lease can't undo what another has done. The ids that were marked.
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<String>> {
         let (change, times) = match self.fate {
-            Fate::Remove => ("DELETE FROM outbox", vec![]),
+            Fate::Remove | Fate::Drop { .. } => ("DELETE FROM outbox", vec![]),
             Fate::Retry(at) => ("UPDATE outbox SET lease = NULL, held_at = NULL, due_at = $2", vec![at]),
             Fate::Hold { held_at, due_at } => {
                 ("UPDATE outbox SET lease = NULL, tries = tries - 1, due_at = $2, held_at = $3", vec![due_at, held_at])
@@ -46,7 +48,7 @@ impl Mark {
             Fate::SetAside(at) => ("UPDATE outbox SET lease = NULL, failed_at = $2", vec![at]),
         };
         let ids = markers(times.len() + 2, self.ids.len());
-        let statement = format!("{change} WHERE lease = $1 AND id IN ({ids}) RETURNING id");
+        let statement = format!("{change} WHERE lease = $1 AND id IN ({ids}) RETURNING id, browser");
         // Nothing but our own words and markers.
         let mut mark = sqlx::query_as(AssertSqlSafe(statement)).bind(&self.lease);
         for at in times {
@@ -55,9 +57,12 @@ impl Mark {
         for id in &self.ids {
             mark = mark.bind(id);
         }
-        let marked: Vec<(String,)> = mark.fetch_all(&mut *connection).await?;
+        let marked: Vec<(String, String)> = mark.fetch_all(&mut *connection).await?;
+        if let Fate::Drop { now, link_ends_at } = self.fate {
+            codes::stand_in(&mut *connection, &marked, now, link_ends_at).await?;
+        }
         quota::free(connection, &self.places).await?;
-        Ok(marked.into_iter().map(|(id,)| id).collect())
+        Ok(marked.into_iter().map(|(id, _)| id).collect())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod alone;
 pub mod backlog;
+pub mod codes;
 mod commits;
 pub mod links;
 pub mod marks;
@@ -75,6 +76,10 @@ impl Store {
         touch(&self.write, "ready", now).await?;
         self.pending(now).await.map(drop)
     }
+}
+
+fn millis(length: Duration) -> Millis {
+    length.as_millis() as Millis
 }
 
 /// `$first, …`: markers for so many values, to stand in an `IN (…)`.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::commits::{Write, Written};
 use super::users::Account;
-use super::{Store, StoreError};
+use super::{Store, StoreError, codes, millis};
 use crate::clock::Millis;
 use crate::domain::email::Email;
 use crate::domain::return_to::ReturnTo;
@@ -99,6 +99,16 @@ pub struct Claim {
     now: Millis,
     until: Millis,
     most: i64,
+    /// When what stands in for a dropped request's link ends.
+    links_end_at: Millis,
+}
+
+/// For how long what follows from a claim holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How long the worker has the mails to itself.
+    pub lease: Duration,
+    pub link_lifetime: Duration,
 }
 
 /// What a claim came to.
@@ -109,8 +119,8 @@ pub struct Claimed {
     pub dropped: u64,
 }
 
-/// Log-ins without an account that one claim drops at most.
-const DROPPED: i64 = 256;
+/// The longest due log-ins that one claim looks through for those without an account.
+const LOOKED_AT: i64 = 256;
 
 impl Claim {
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Claimed> {
@@ -118,16 +128,21 @@ impl Claim {
         Ok(Claimed { mails: self.take(connection).await?, dropped })
     }
 
-    /// A flood of log-ins for made-up addresses leaves the queue as cheaply as it can.
+    /// A flood of log-ins for made-up addresses leaves the queue as cheaply as it can. Among the first few
+    /// only: those before them are taken by this very claim.
     async fn drop_strangers(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let drop = sqlx::query(
+        let drop = sqlx::query_as(
             "DELETE FROM outbox WHERE id IN (
-                 SELECT id FROM outbox
-                 WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
-                   AND NOT EXISTS (SELECT 1 FROM users WHERE users.email = outbox.email)
-                 ORDER BY due_at LIMIT $2)",
+                 SELECT id FROM (
+                     SELECT id, email FROM outbox
+                     WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
+                     ORDER BY due_at LIMIT $2) AS nearest
+                 WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email))
+             RETURNING id, browser",
         );
-        Ok(drop.bind(self.now).bind(DROPPED).execute(connection).await?.rows_affected())
+        let dropped: Vec<(String, String)> = drop.bind(self.now).bind(LOOKED_AT).fetch_all(&mut *connection).await?;
+        codes::stand_in(connection, &dropped, self.now, self.links_end_at).await?;
+        Ok(dropped.len() as u64)
     }
 
     /// One statement decides who gets them, and looks up whose they are.
@@ -164,9 +179,9 @@ impl Store {
 
     /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
     /// longest due first.
-    pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Claimed, StoreError> {
-        let until = now + lease.as_millis() as Millis;
-        let claim = Claim { lease: format!("{}.{}", self.instance, Uuid::now_v7()), now, until, most };
+    pub async fn claim(&self, now: Millis, terms: Terms, most: i64) -> Result<Claimed, StoreError> {
+        let (until, links_end_at) = (now + millis(terms.lease), now + millis(terms.link_lifetime));
+        let claim = Claim { lease: format!("{}.{}", self.instance, Uuid::now_v7()), now, until, most, links_end_at };
         match self.commits.write(Write::Claim(claim)).await? {
             Written::Claimed(claimed) => Ok(claimed),
             _ => unreachable!("a claim is answered with what was claimed"),

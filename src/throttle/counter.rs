@@ -11,31 +11,38 @@ pub enum Counter {
     IpBurst,
     IpHourly,
     Email,
+    Code,
     Anonymous,
 }
 
 impl Counter {
-    pub const ALL: [Self; 4] = [Self::IpBurst, Self::IpHourly, Self::Email, Self::Anonymous];
+    pub const ALL: [Self; 5] = [Self::IpBurst, Self::IpHourly, Self::Email, Self::Code, Self::Anonymous];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::IpBurst => "auth_ip_burst",
             Self::IpHourly => "auth_ip_hourly",
             Self::Email => "auth_email",
+            Self::Code => "auth_code",
             Self::Anonymous => "anonymous",
         }
     }
 
     /// What was counted, as the refusal says it.
     pub fn scope(self) -> &'static str {
-        if self == Self::Email { "email" } else { "ip" }
+        match self {
+            Self::Email => "email",
+            Self::Code => "code",
+            Self::IpBurst | Self::IpHourly | Self::Anonymous => "ip",
+        }
     }
 
     /// Its share of `THROTTLE_MEMORY_MIB`; the rest is for remembered denials.
     pub(super) fn memory_percent(self) -> u64 {
         match self {
-            Self::IpBurst | Self::IpHourly | Self::Anonymous => 20,
-            Self::Email => 30,
+            Self::IpBurst | Self::IpHourly | Self::Anonymous => 17,
+            Self::Email => 25,
+            Self::Code => 14,
         }
     }
 
@@ -45,6 +52,7 @@ impl Counter {
             Self::IpBurst => Some(config.ip_burst),
             Self::IpHourly => Some(config.ip_hourly),
             Self::Email => Some(config.email),
+            Self::Code => Some(config.code),
             Self::Anonymous => config.anonymous,
         }
     }

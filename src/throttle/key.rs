@@ -76,6 +76,12 @@ impl Keys {
         self.digest(b"inbox\0", email.inbox().as_bytes())
     }
 
+    /// The key of an inbox, if there is one, as seen from a client network.
+    pub fn code(&self, network: Network, email: Option<&Email>) -> Key {
+        let inbox = email.map(|email| email.inbox().to_string()).unwrap_or_default();
+        self.digest(b"code\0", format!("{inbox}\0{}", network.address()).as_bytes())
+    }
+
     fn digest(&self, kind: &[u8], subject: &[u8]) -> Key {
         let full: [u8; 32] = match &self.0 {
             Some(keyed) => {

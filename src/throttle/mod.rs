@@ -128,6 +128,12 @@ impl Throttle {
         }
     }
 
+    /// A typed code, whether or not there is an account: per inbox and client network, so that nobody can
+    /// burn somebody else's tries from elsewhere. Without an inbox all of a network's count together.
+    pub async fn code(&self, client: (Network, Key), email: Option<&Email>) -> Result<(), Refusal> {
+        self.settle(&[Hit::new(Counter::Code, self.keys.code(client.0, email), self.config.code)]).await
+    }
+
     /// Any other request without a live session.
     pub async fn anonymous(&self, key: Key) -> Result<(), Refusal> {
         match self.config.anonymous {

@@ -175,10 +175,5 @@ pub async fn check_email_page(request: HttpRequest, app: Shared) -> impl Respond
         let email = asked.map(|asked| asked.typed);
         return HttpResponse::Ok().json(json!({ "status": "check_email", "email": email }));
     }
-    super::pages::html(&CheckEmailPage {
-        layout: Layout::of(&app),
-        asked,
-        lifetime: crate::mail::messages::span(app.config.link_lifetime),
-        mailbox: matches!(app.mailer, crate::mail::Mailer::Mailbox(_)),
-    })
+    super::pages::html(&CheckEmailPage::of(&app, asked, None))
 }

@@ -41,7 +41,7 @@ async fn next_chunk(payload: &mut Payload) -> Option<Result<Bytes, actix_web::er
 }
 
 /// The fields that our forms have. Others are passed over, so that a body of thousands costs nothing.
-const KNOWN: [&str; 5] = ["email", "return_to", "everywhere", "stay", "stay_shown"];
+const KNOWN: [&str; 6] = ["email", "return_to", "code", "everywhere", "stay", "stay_shown"];
 
 /// The text fields of a form or a JSON object. A name that stands there twice has no value.
 #[derive(Debug, Default)]

@@ -21,6 +21,11 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
         as_json(error, app)
     } else if let Error::Unauthenticated = error {
         to_log_in(request.uri().path_and_query().map_or("/", |path| path.as_str()))
+    } else if error.is_of_the_code() {
+        let sentence = error.words(&app.config).1;
+        let problem = pages::Problem { sentence, in_field: matches!(error, Error::CodeWrong) };
+        let asked = app.cookies.asked_of(request, &app.return_policy);
+        pages::html(&pages::CheckEmailPage::of(app, asked, Some(problem)))
     } else {
         pages::of_error(app, error)
     };
@@ -76,7 +81,7 @@ fn to_log_in(wanted: &str) -> HttpResponse {
 
 fn allowed_methods(route: Option<&str>) -> actix_web::http::header::HeaderValue {
     actix_web::http::header::HeaderValue::from_static(match route {
-        Some("/users/log-in" | "/users/register" | "/users/log-in/{token}") => "GET, HEAD, POST",
+        Some("/users/log-in" | "/users/register" | "/users/log-in/code" | "/users/log-in/{token}") => "GET, HEAD, POST",
         Some("/users/log-out") => "POST",
         _ => "GET, HEAD",
     })

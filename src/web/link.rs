@@ -12,7 +12,7 @@ use super::session::SignedIn;
 use super::{Shared, agent_of, cookies, dead_link, wants_json};
 use crate::app::App;
 use crate::domain::return_to::ReturnTo;
-use crate::domain::token::{Hash, LinkToken, SessionToken};
+use crate::domain::token::{BrowserSecret, Hash, LinkToken, SessionToken};
 use crate::error::{Error, WayOn};
 use crate::store::links::{DeadLink, Entry, Link, Use};
 use crate::store::outbox::Purpose;
@@ -100,32 +100,57 @@ pub async fn enter(
     let stay = Fields::parse(&request, &body)?.stay();
     let token = LinkToken::parse(&token).ok_or_else(|| dead_link::malformed(&request, &app))?;
     let (browser, _) = app.cookies.browser_of(&request, &app);
-    // Session fixation: whatever cookie came along, the session is new.
     let session = SessionToken::of(&token, &browser);
-    let previous: Vec<Hash> = app.cookies.sessions_of(&request).iter().map(SessionToken::hash).collect();
+    match sign_in(&request, &app, &token.hash(), (&browser, &session), ("link", stay)).await? {
+        SignIn::Done(answer) => Ok(answer),
+        SignIn::Ended { .. } => ended(&request, &app, signed_in, &token).await,
+        SignIn::Dead(why) => Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
+    }
+}
+
+/// What using a link, or the code beside it, came to.
+pub enum SignIn {
+    Done(HttpResponse),
+    /// This browser used it before, and the session that it got is over.
+    Ended {
+        return_to: Option<String>,
+    },
+    Dead(DeadLink),
+}
+
+/// Uses a link once, opened or by its code (`by`), and starts the session.
+pub async fn sign_in(
+    request: &HttpRequest,
+    app: &App,
+    link: &Hash,
+    (browser, session): (&BrowserSecret, &SessionToken),
+    (by, stay): (&'static str, bool),
+) -> Result<SignIn, Error> {
+    // Session fixation: whatever cookie came along, the session is new.
+    let previous: Vec<Hash> = app.cookies.sessions_of(request).iter().map(SessionToken::hash).collect();
     let entry = Use {
-        link: &token.hash(),
+        link,
         browser: &browser.hash(),
         session: &session.hash(),
         previous: &previous,
-        agent: &agent_of(&request),
+        agent: &agent_of(request),
         now: app.clock.now(),
         session_lifetime: app.config.session_lifetime,
     };
-    let given = || app.cookies.signed_in(&session, &browser, stay);
-    match app.store.use_link(&entry).await? {
+    let return_to = match app.store.use_link(&entry).await? {
         Entry::SignedIn { user, return_to } => {
-            app.metrics.signed_in("link");
-            tracing::info!(user = user.id, "signed in");
-            Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), given()))
+            app.metrics.signed_in(by);
+            tracing::info!(user = user.id, by, "signed in");
+            return_to
         }
-        // A double click, whose first answer may be lost: the same session once more if it still lives.
-        Entry::Repeat { return_to } if lives(&app, &session).await? => {
-            Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), given()))
-        }
-        Entry::Repeat { .. } => ended(&request, &app, signed_in, &token).await,
-        Entry::Dead(why) => Err(dead_link::error(why, &token, &request, &app, signed_in.as_ref()).await),
-    }
+        // Pressed twice, and the first answer may be lost: the same session once more if it still lives.
+        Entry::Repeat { return_to } if lives(app, session).await? => return_to,
+        Entry::Repeat { return_to } => return Ok(SignIn::Ended { return_to }),
+        Entry::Dead(why) => return Ok(SignIn::Dead(why)),
+    };
+    let goes_to = checked(app, return_to.as_deref());
+    let given = app.cookies.signed_in(session, browser, stay);
+    Ok(SignIn::Done(go_on(request, location(goes_to.as_ref()), given)))
 }
 
 async fn lives(app: &App, session: &SessionToken) -> Result<bool, Error> {

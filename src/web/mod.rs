@@ -6,6 +6,7 @@ pub mod ask;
 pub mod assets;
 pub mod body;
 pub mod client;
+pub mod code;
 pub mod cookies;
 pub mod dead_link;
 pub mod errors;

@@ -80,9 +80,17 @@ pub struct CheckEmailPage<'a> {
     pub lifetime: String,
     /// Whether the mails lie in the mailbox in the browser.
     pub mailbox: bool,
+    /// What is wrong with a code.
+    pub error: Option<Problem>,
 }
 
-impl CheckEmailPage<'_> {
+impl<'a> CheckEmailPage<'a> {
+    pub fn of(app: &'a App, asked: Option<Asked>, error: Option<Problem>) -> Self {
+        let lifetime = crate::mail::messages::span(app.config.link_lifetime);
+        let mailbox = matches!(app.mailer, crate::mail::Mailer::Mailbox(_));
+        Self { layout: Layout::of(app), asked, lifetime, mailbox, error }
+    }
+
     fn registering(&self) -> bool {
         self.asked.as_ref().is_some_and(|asked| asked.purpose == Purpose::Register)
     }

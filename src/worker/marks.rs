@@ -29,8 +29,9 @@ pub struct Marks {
     sent: mpsc::Sender<(QueuedMail, Outcome)>,
     writer: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
-    /// What nothing is known to be said of but that it didn't leave: removed, and given back.
-    removed: Vec<(QueuedMail, Outcome)>,
+    /// What nothing is known to be said of but that it didn't leave: dropped, expired, given back.
+    dropped: Vec<(QueuedMail, Outcome)>,
+    expired: Vec<(QueuedMail, Outcome)>,
     given_back: Vec<(QueuedMail, Outcome)>,
 }
 
@@ -38,14 +39,15 @@ impl Marks {
     pub fn new(app: &Arc<App>, writing: &TaskTracker) -> Self {
         let (sent, gathered) = mpsc::channel(UNMARKED);
         let writer = writing.spawn(write_down(app.clone(), gathered));
-        let (others, removed, given_back) = (vec![], vec![], vec![]);
-        Self { app: app.clone(), writing: writing.clone(), sent, writer, others, removed, given_back }
+        let (others, dropped, expired, given_back) = (vec![], vec![], vec![], vec![]);
+        Self { app: app.clone(), writing: writing.clone(), sent, writer, others, dropped, expired, given_back }
     }
 
     /// Writes down what became of one mail, or gathers it.
     pub async fn make(&mut self, mail: QueuedMail, outcome: Outcome) {
         match outcome {
-            Outcome::Dropped | Outcome::Expired => self.removed.push((mail, outcome)),
+            Outcome::Dropped => self.dropped.push((mail, outcome)),
+            Outcome::Expired => self.expired.push((mail, outcome)),
             Outcome::GivenBack => self.given_back.push((mail, outcome)),
             // At once, since the next mail may be stuck for long. If the writer panicked, it is tried again.
             Outcome::Sent => drop(self.sent.send((mail, outcome)).await),
@@ -55,7 +57,7 @@ impl Marks {
 
     /// Returns once all is written down.
     pub async fn finish(mut self) {
-        for gathered in [std::mem::take(&mut self.removed), std::mem::take(&mut self.given_back)] {
+        for gathered in [&mut self.dropped, &mut self.expired, &mut self.given_back].map(std::mem::take) {
             self.others.push(self.mark(gathered));
         }
         drop(self.sent);
@@ -82,7 +84,7 @@ async fn write_down(app: Arc<App>, mut gathered: mpsc::Receiver<(QueuedMail, Out
 async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     let now = app.clock.now();
     let Some((first, outcome)) = ended.first() else { return };
-    let (id, fate) = (first.id.clone(), outcome.fate(first, now));
+    let (id, fate) = (first.id.clone(), outcome.fate(first, now, app.config.link_lifetime));
     // The place under the daily limit of what the server certainly didn't take.
     let frees = app.config.daily_limit.is_some() && outcome.is_not_taken();
     let mails: Vec<_> = ended.iter().map(|(mail, _)| mail).collect();

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::outcome::{Outcome, unmakeable};
 use crate::app::App;
 use crate::clock::Millis;
+use crate::domain::code::Code;
 use crate::domain::token::{Hash, LinkToken};
 use crate::mail::Mail;
 use crate::mail::messages::{Kind, Letter, Unmakeable};
@@ -34,6 +35,7 @@ struct Draft {
     letter: Box<Mail>,
     kind: Kind,
     hash: Hash,
+    code: String,
 }
 
 /// Plans a batch. One transaction stores all the links and takes all the places under the daily limit.
@@ -73,12 +75,14 @@ fn decide(app: &App, mail: &QueuedMail) -> Result<Draft, Outcome> {
 fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
     // Minted now, so that the queue holds no secret.
     let (token, hash) = LinkToken::mint(app.random);
+    let code = Code::mint(app.random);
     let letter = Letter {
         id: &mail.id,
         // The stored address: the account was found by it.
         to: &mail.email,
         kind,
         // Host poisoning: from BASE_URL, never from a header.
+        code: &code.text(),
         link: app.url(&format!("/users/log-in/{}", token.text())),
         agent: &mail.agent,
         asked_at: mail.asked_at,
@@ -87,7 +91,10 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
     // A row that makes us panic must not take the rest of its batch with it.
     let written = catch_unwind(AssertUnwindSafe(|| letter.write(&app.config)));
     match written.unwrap_or_else(|_| Err(Unmakeable("writing it ended in a panic".to_owned()))) {
-        Ok(letter) => Ok(Draft { letter: Box::new(letter), kind, hash }),
+        Ok(letter) => {
+            let code = code.digest(&mail.browser, hash.as_str());
+            Ok(Draft { letter: Box::new(letter), kind, hash, code })
+        }
         Err(Unmakeable(reason)) => {
             tracing::error!(mail = mail.id, tries = mail.tries, reason, "a mail can't be made");
             Err(unmakeable(mail, app.clock.now()))
@@ -98,7 +105,7 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
 impl Draft {
     fn as_try(&self, app: &App, mail: &QueuedMail) -> Try {
         let purpose = if self.kind == Kind::Welcome { Purpose::Register } else { Purpose::LogIn };
-        let link = NewLink { outbox_id: mail.id.clone(), purpose, hash: self.hash.clone() };
+        let link = NewLink { outbox_id: mail.id.clone(), purpose, hash: self.hash.clone(), code: self.code.clone() };
         // Flooding the plan's quota: what has no account stops short of the reserve.
         let ceiling = app.config.daily_limit.map(|limit| limit.ceiling(self.kind != Kind::Welcome));
         Try { link, place: ceiling.map(|ceiling| Place { id: mail.try_id(), ceiling }) }

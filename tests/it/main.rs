@@ -8,6 +8,7 @@ mod attacks;
 mod bad_input;
 mod binary;
 mod client_ip;
+mod code;
 mod enter;
 mod faults;
 mod house;

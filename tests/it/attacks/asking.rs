@@ -2,6 +2,8 @@
 
 use sqlx::Row;
 
+use std::time::Duration;
+
 use crate::support::http::{Browser, Response};
 use crate::support::{TestApp, path_of};
 
@@ -175,10 +177,43 @@ async fn attack_18_enumeration_by_time() {
         browser.ask("/users/log-in", email).await.assert_found("/users/check-email");
         times.push(start.elapsed());
     }
-    let slower = known.iter().flat_map(|k| unknown.iter().map(move |u| if k > u { 1.0 } else { 0.0 })).sum::<f64>();
-    let auc = slower / (known.len() * unknown.len()) as f64;
+    let auc = likelihood_to_tell(&known, &unknown);
     assert!((0.4..=0.6).contains(&auc), "known and unknown can be told apart: AUC {auc}");
     app.work().await;
+}
+
+/// How often one of `known` took longer than one of `unknown`: 0.5 where nothing can be told (the area
+/// under the curve).
+fn likelihood_to_tell(known: &[Duration], unknown: &[Duration]) -> f64 {
+    let slower = |k: &Duration| unknown.iter().filter(|u| k > *u).count() + unknown.iter().filter(|u| k >= *u).count();
+    known.iter().map(slower).sum::<usize>() as f64 / (2 * known.len() * unknown.len()) as f64
+}
+
+/// The same of typed codes: both browsers have a row that their tries are counted in.
+#[tokio::test]
+async fn attack_18_enumeration_by_the_time_of_a_code() {
+    let app = TestApp::with().setting("THROTTLE_ENABLED", "false").run().await;
+    app.account("known@example.org").await;
+    let (mut known, mut unknown) = (app.browser(), app.browser());
+    known.ask("/users/log-in", "known@example.org").await;
+    unknown.ask("/users/log-in", "never@example.org").await;
+    app.work().await;
+    let (mut of_known, mut of_unknown) = (Vec::new(), Vec::new());
+    for n in 0..2400 {
+        if n % 8 == 0 {
+            sqlx::query("UPDATE links SET code_tries = 0").execute(&app.database).await.unwrap();
+        }
+        // In turns, and first one, then the other first.
+        let (browser, times) =
+            if (n + n / 2) % 2 == 0 { (&mut known, &mut of_known) } else { (&mut unknown, &mut of_unknown) };
+        #[expect(clippy::disallowed_methods, reason = "the attacker has a real clock")]
+        let start = std::time::Instant::now();
+        let answer = browser.post("/users/log-in/code", "code=000-000").await;
+        times.push(start.elapsed());
+        assert_eq!(answer.status, 422);
+    }
+    let auc = likelihood_to_tell(&of_known, &of_unknown);
+    assert!((0.45..=0.55).contains(&auc), "known and unknown can be told apart: AUC {auc}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use doorpost::store::marks::Fate;
+use doorpost::store::outbox::Terms;
 use doorpost::worker::Outcome;
 use tokio::task::JoinSet;
 
@@ -155,11 +156,11 @@ async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
 async fn a_worker_that_lost_its_lease_marks_nothing() {
     let (app, _smtp) = one_waiting().await;
     let store = &app.app.store;
-    let lease = Duration::from_secs(60);
-    let stopped = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
-    assert!(store.claim(app.clock.now(), lease, 9).await.unwrap().mails.is_empty(), "it is in hand");
+    let terms = Terms { lease: Duration::from_secs(60), link_lifetime: Duration::from_secs(900) };
+    let stopped = store.claim(app.clock.now(), terms, 9).await.unwrap().mails.remove(0);
+    assert!(store.claim(app.clock.now(), terms, 9).await.unwrap().mails.is_empty(), "it is in hand");
     app.advance(60);
-    let other = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
+    let other = store.claim(app.clock.now(), terms, 9).await.unwrap().mails.remove(0);
     assert_eq!(stopped.id, other.id);
     let hold = Fate::Hold { held_at: 0, due_at: 0 };
     for fate in [Fate::Remove, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {

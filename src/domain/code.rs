@@ -1,0 +1,95 @@
+//! The code beside the link: six characters that a person types where they asked.
+
+use std::fmt;
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::token::{BrowserSecret, Hash, SessionToken};
+
+/// Crockford's base32: no I, L, O (read as 1, 1, 0) and no U.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// Longest text that is read at all.
+const MAX_BYTES: usize = 64;
+
+/// 30 bits from the system. Few enough to type, and too few to stand alone: a code counts only together
+/// with the secret of the browser that asked, and five tries. Prints as dots.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Code([u8; 6]);
+
+impl Code {
+    /// A fresh code.
+    pub fn mint(random: impl FnOnce(&mut [u8])) -> Self {
+        let mut bytes = [0; 4];
+        random(&mut bytes);
+        let bits = u32::from_be_bytes(bytes);
+        Self(std::array::from_fn(|at| ALPHABET[(bits >> (5 * at)) as usize % ALPHABET.len()]))
+    }
+
+    /// Reads a code as people type and paste it: in any case, with spaces and dashes, with O for 0 and I
+    /// or L for 1.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > MAX_BYTES {
+            return None;
+        }
+        let typed = text.chars().filter(|c| !is_between(*c));
+        let symbols: Vec<u8> = typed.map(symbol).collect::<Option<_>>()?;
+        Some(Self(symbols.try_into().ok()?))
+    }
+
+    /// As it stands in the mail: `K7Q-2MX`.
+    pub fn text(&self) -> String {
+        let symbols: String = self.0.iter().map(|symbol| char::from(*symbol)).collect();
+        format!("{}-{}", &symbols[..3], &symbols[3..])
+    }
+
+    /// What is stored beside the link. Whoever steals the database can try all codes against it, and is
+    /// no further: a code is taken only with the browser's secret, of which the database holds a hash.
+    pub fn digest(&self, browser: &str, link: &str) -> String {
+        HEXLOWER.encode(&self.mac(browser.as_bytes(), "code", link).finalize().into_bytes())
+    }
+
+    /// Whether `digest` is this code's, in the same time for any.
+    pub fn fits(&self, digest: &str, browser: &str, link: &str) -> bool {
+        let stored = HEXLOWER.decode(digest.as_bytes()).unwrap_or_default();
+        self.mac(browser.as_bytes(), "code", link).verify_slice(&stored).is_ok()
+    }
+
+    /// The session token of this code used in a browser: the same again for one that types it twice, as
+    /// [`SessionToken::of`] is for a link. The browser's secret alone keeps it from being guessed.
+    pub fn session(&self, browser: &BrowserSecret, link: &Hash) -> SessionToken {
+        SessionToken::from_bytes(
+            self.mac(browser.bytes(), "session by code", link.as_str()).finalize().into_bytes().into(),
+        )
+    }
+
+    fn mac(&self, key: &[u8], purpose: &str, link: &str) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+        for part in [purpose.as_bytes(), link.as_bytes(), &self.0] {
+            mac.update(part);
+            mac.update(b"\0");
+        }
+        mac
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Code(…)")
+    }
+}
+
+/// What may stand between the characters: white space, dashes of any kind, and what phones paste unseen.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}'..='\u{200F}' | '\u{FEFF}')
+}
+
+fn symbol(typed: char) -> Option<u8> {
+    let folded = match typed.to_ascii_uppercase() {
+        'O' => b'0',
+        'I' | 'L' => b'1',
+        other => u8::try_from(other).ok()?,
+    };
+    ALPHABET.contains(&folded).then_some(folded)
+}
