@@ -4,5 +4,6 @@ pub mod agent;
 pub mod code;
 pub mod email;
 pub mod host;
+pub mod provider;
 pub mod return_to;
 pub mod token;

@@ -11,7 +11,7 @@ use super::body::{self, Fields};
 use super::client::Client;
 use super::cookies::{self, Asked};
 use super::pages::{AskPage, CheckEmailPage, Layout};
-use super::{Shared, agent_of, wants_json};
+use super::{Shared, again, agent_of, wants_json};
 use crate::app::App;
 use crate::clock::Millis;
 use crate::domain::email::Email;
@@ -161,7 +161,9 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
     } else {
         HttpResponse::Found().insert_header((LOCATION, "/users/check-email")).finish()
     };
-    let asked = app.cookies.asked(&Asked { purpose: wish.purpose, typed: wish.typed, return_to: wish.return_to });
+    let times = again::times(request, app, inbox, now);
+    let asked = Asked { purpose: wish.purpose, typed: wish.typed, return_to: wish.return_to, times };
+    let asked = app.cookies.asked(&asked);
     for cookie in new_browser.into_iter().chain([asked]) {
         cookies::set(&mut answer, &cookie);
     }

@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64URL_NOPAD;
 
 use crate::app::App;
+use crate::clock::Millis;
 use crate::config::Config;
 use crate::domain::email::Email;
 use crate::domain::return_to::{ReturnPolicy, ReturnTo};
@@ -17,6 +18,9 @@ const BROWSER_DAYS: i64 = 400;
 
 /// How many cookies of the session's name are looked at.
 const MOST_SESSIONS: usize = 4;
+
+/// How many times of asking are remembered.
+pub const MOST_TIMES: usize = 10;
 
 /// Names and attributes, which follow from `BASE_URL` and `COOKIE_DOMAIN`.
 pub struct Cookies {
@@ -36,6 +40,8 @@ pub struct Asked {
     pub typed: String,
     /// Where the person was going.
     pub return_to: Option<ReturnTo>,
+    /// When this browser asked for this inbox, the last time last; the older ones are forgotten.
+    pub times: Vec<Millis>,
 }
 
 impl Cookies {
@@ -119,13 +125,17 @@ impl Cookies {
         let typed = decoded(parts.next()?)?;
         Email::parse(&typed).ok()?;
         let return_to = parts.next().and_then(decoded).and_then(|wish| policy.parse(&wish));
-        Some(Asked { purpose, typed, return_to })
+        let times = parts.filter_map(|time| time.parse().ok()).take(MOST_TIMES).collect();
+        Some(Asked { purpose, typed, return_to, times })
     }
 
     pub fn asked(&self, asked: &Asked) -> Cookie<'static> {
         let return_to = asked.return_to.as_ref().map_or("", |to| to.as_str());
         let coded = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
-        let value = format!("{}.{}.{}", asked.purpose.text(), coded(&asked.typed), coded(return_to));
+        let mut value = format!("{}.{}.{}", asked.purpose.text(), coded(&asked.typed), coded(return_to));
+        for time in &asked.times[asked.times.len().saturating_sub(MOST_TIMES)..] {
+            value.push_str(&format!(".{time}"));
+        }
         self.cookie(&self.asked, value, Some(Duration::hours(1)))
     }
 

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod admin;
+mod again;
 pub mod ask;
 pub mod assets;
 pub mod body;

@@ -5,8 +5,10 @@ use actix_web::body::MessageBody;
 use actix_web::http::header::{CONTENT_TYPE, HeaderValue};
 use askama::Template;
 
+use super::again::Again;
 use super::cookies::Asked;
 use crate::app::App;
+use crate::domain::provider;
 use crate::domain::return_to::ReturnTo;
 use crate::error::{Error, Form, ShownOn, WayOn};
 use crate::mail::Mail;
@@ -82,13 +84,24 @@ pub struct CheckEmailPage<'a> {
     pub mailbox: bool,
     /// What is wrong with a code.
     pub error: Option<Problem>,
+    /// Whether, and how often, a link may be asked for once more.
+    pub again: Again,
+    /// The webmail that opens the address, and where.
+    pub webmail: Option<(&'static str, &'static str)>,
+    /// The address that was probably meant.
+    pub meant: Option<String>,
 }
 
 impl<'a> CheckEmailPage<'a> {
     pub fn of(app: &'a App, asked: Option<Asked>, error: Option<Problem>) -> Self {
         let lifetime = crate::mail::messages::span(app.config.link_lifetime);
         let mailbox = matches!(app.mailer, crate::mail::Mailer::Mailbox(_));
-        Self { layout: Layout::of(app), asked, lifetime, mailbox, error }
+        let again = asked.as_ref().map_or(Again::Unknown, |asked| Again::of(app, asked));
+        let (user, domain) = asked.as_ref().and_then(|asked| asked.typed.rsplit_once('@')).unwrap_or_default();
+        let domain = domain.to_ascii_lowercase();
+        let meant = provider::meant(&domain).map(|meant| format!("{user}@{meant}"));
+        let webmail = provider::webmail(&domain);
+        Self { layout: Layout::of(app), asked, lifetime, mailbox, error, again, webmail, meant }
     }
 
     fn registering(&self) -> bool {

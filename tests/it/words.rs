@@ -72,6 +72,14 @@ async fn asking() {
             assert_snapshot!("too_many_codes", seen(&browser.post("/users/log-in/code", "code=K7Q2MX").await));
         }
     }
+    let mut slip = ask(&app, "/users/log-in", "ada@gamil.com").await;
+    assert_snapshot!("check_email_slip", seen(&slip.get("/users/check-email").await));
+    app.advance(60);
+    let mut full = ask(&app, "/users/log-in", "bob@gmail.com").await;
+    for _ in 0..2 {
+        full.ask("/users/log-in", "bob@gmail.com").await.assert_found("/users/check-email");
+    }
+    assert_snapshot!("check_email_nothing_left", seen(&full.get("/users/check-email").await));
     assert_snapshot!("check_email_alone", seen(&app.browser().get("/users/check-email").await));
 }
 
