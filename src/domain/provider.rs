@@ -50,7 +50,7 @@ const WEBMAILS: [(&str, &str, &[&str]); 7] = [
 /// The name of the webmail that reads a domain's mail, and where it opens.
 pub fn webmail(domain: &str) -> Option<(&'static str, &'static str)> {
     let reads = |known: &&str| if known.ends_with('.') { of_a_country(domain, known) } else { domain == *known };
-    let found = WEBMAILS.iter().find(|(_, _, domains)| domains.iter().any(|known| reads(known)))?;
+    let found = WEBMAILS.iter().find(|(_, _, domains)| domains.iter().any(reads))?;
     Some((found.0, found.1))
 }
 

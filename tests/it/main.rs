@@ -7,6 +7,7 @@ mod addresses;
 mod attacks;
 mod bad_input;
 mod binary;
+mod browser;
 mod check_email;
 mod client_ip;
 mod code;

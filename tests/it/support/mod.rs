@@ -1,5 +1,6 @@
 //! Starts the app, drives the worker by hand, reads the mail.
 
+pub mod chromium;
 pub mod database;
 pub mod http;
 pub mod load;

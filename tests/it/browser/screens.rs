@@ -1,0 +1,111 @@
+//! Pictures of every page and of the mail, as people see them: light and dark, on a phone and on a desk.
+//! Written into `docs/screens` by `scripts/screens`; without it only made.
+
+use std::path::Path;
+
+use crate::support::chromium::{Chromium, DESKTOP, Look, PHONE};
+use crate::support::{TestApp, path_of};
+
+/// Where the pictures go, from the environment: set by `scripts/screens` alone.
+const FOLDER: &str = "DOORPOST_SCREENS";
+
+struct Camera {
+    browser: Chromium,
+    name: &'static str,
+}
+
+impl Camera {
+    async fn take(&self, page: &str) {
+        let picture = self.browser.picture().await;
+        assert!(picture.len() > 2000, "{page} shows something");
+        if let Ok(folder) = std::env::var(FOLDER) {
+            std::fs::write(Path::new(&folder).join(format!("{page}-{}.png", self.name)), picture).unwrap();
+        }
+    }
+
+    async fn at(&self, path: &str, page: &str) {
+        self.browser.goto(path).await;
+        self.take(page).await;
+    }
+}
+
+async fn tour(look: Look, name: &'static str) {
+    let settings = [("THROTTLE_IP_BURST_LIMIT", "12"), ("SUPPORT_EMAIL", "help@school.example")];
+    let start = settings.iter().fold(TestApp::with(), |start, (name, value)| start.setting(name, value));
+    let app = start.run().await;
+    let home = format!("http://localhost:{}", app.address.port());
+    let camera = Camera { browser: Chromium::with(&home, look).await, name };
+    let browser = &camera.browser;
+    camera.at("/users/log-in", "log-in").await;
+    browser.fill("email", "ada at school").await;
+    browser.press("Send me a link").await;
+    camera.take("wrong-address").await;
+    camera.at("/users/register", "register").await;
+    browser.fill("email", "ada@gmail.com").await;
+    browser.press("Create account").await;
+    camera.take("check-email-register").await;
+    let mail = app.deliver().await.remove(0);
+    camera.at(&path_of(&mail), "confirm-new").await;
+    browser.press("Create account and continue").await;
+    camera.take("settings").await;
+    browser.show(&mail.html).await;
+    camera.take("mail-welcome").await;
+    camera.at(&path_of(&mail), "used-logged-in").await;
+    camera.at("/dev/mailbox", "mailbox").await;
+    app.browser().ask("/users/register", "bob@example.org").await;
+    camera.at(&app.link().await, "confirm-which-account").await;
+    browser.goto("/users/settings").await;
+    browser.press("Log out").await;
+    camera.take("logged-out").await;
+    camera.at(&path_of(&mail), "used").await;
+    browser.goto("/users/log-in").await;
+    browser.fill("email", "ada@gamil.com").await;
+    browser.press("Send me a link").await;
+    camera.take("check-email-slip").await;
+    browser.press("Send it there").await;
+    camera.take("check-email").await;
+    let mail = app.deliver().await.remove(0);
+    browser.show(&mail.html).await;
+    camera.take("mail-log-in").await;
+    browser.goto("/users/check-email").await;
+    browser.fill("code", "000 00U").await;
+    browser.press("Continue").await;
+    camera.take("wrong-code").await;
+    let other = Camera { browser: Chromium::with(&home, look).await, name };
+    other.at(&path_of(&mail), "confirm-other").await;
+    other.browser.close().await;
+    camera.at(&path_of(&mail), "confirm").await;
+    app.advance(901);
+    camera.at(&path_of(&mail), "expired").await;
+    camera.at("/users/log-in/nothing", "unknown").await;
+    camera.at("/nowhere", "not-found").await;
+    browser.goto("/users/log-in").await;
+    for _ in 0..13 {
+        app.browser().ask("/users/log-in", "eve@example.org").await;
+    }
+    browser.fill("email", "ada@gmail.com").await;
+    browser.press("Send me a link").await;
+    app.work().await;
+    camera.take("too-many").await;
+    camera.browser.close().await;
+}
+
+#[tokio::test]
+async fn on_a_phone_by_day() {
+    tour(Look { screen: PHONE, ..Look::default() }, "phone-light").await;
+}
+
+#[tokio::test]
+async fn on_a_phone_by_night() {
+    tour(Look { screen: PHONE, dark: true, ..Look::default() }, "phone-dark").await;
+}
+
+#[tokio::test]
+async fn on_a_desk_by_day() {
+    tour(Look { screen: DESKTOP, ..Look::default() }, "desktop-light").await;
+}
+
+#[tokio::test]
+async fn on_a_desk_by_night() {
+    tour(Look { screen: DESKTOP, dark: true, ..Look::default() }, "desktop-dark").await;
+}
