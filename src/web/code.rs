@@ -45,11 +45,17 @@ pub async fn enter(
     match sign_in(&request, &app, &link, (&browser, &session), ("code", fields.stay())).await? {
         SignIn::Done(answer) => Ok(answer),
         // The link of the same mail was faster, in this very browser.
-        SignIn::Ended { return_to } if signed_in.is_some() => {
+        SignIn::Ended { return_to } if is_for(&app, &link, signed_in.as_ref()).await? => {
             Ok(go_on(&request, location(checked(&app, return_to.as_deref()).as_ref()), Vec::new()))
         }
         SignIn::Ended { .. } | SignIn::Dead(_) => Err(Error::CodeWrong),
     }
+}
+
+/// Whether it is the account of this link that somebody is signed in to.
+async fn is_for(app: &App, link: &Hash, signed_in: Option<&SignedIn>) -> Result<bool, Error> {
+    let Some(SignedIn(session)) = signed_in else { return Ok(false) };
+    Ok(app.store.recall_link(link).await?.is_some_and(|link| link.email == session.user.email))
 }
 
 /// The link whose code it is. Code guessing: the try is counted before it is looked at.

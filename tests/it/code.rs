@@ -138,9 +138,13 @@ async fn pressed_twice_it_is_the_same_session() {
 
 #[tokio::test]
 async fn where_the_link_was_faster_the_code_goes_on() {
-    let (_app, mut ada, mail) = ada_asks(TestApp::with()).await;
+    let (app, mut ada, mail) = ada_asks(TestApp::with()).await;
     ada.post(&path_of(&mail), "").await.assert_found("/users/settings");
     types(&mut ada, &mail.code).await.assert_found("/users/settings");
+    // But not into another account.
+    let bob = asks(&app, &mut ada, "/users/register", "bob@example.org").await;
+    ada.post(&path_of(&bob), "").await.assert_found("/users/settings");
+    assert_wrong(&types(&mut ada, &mail.code).await);
 }
 
 #[tokio::test]
