@@ -58,7 +58,7 @@ CREATE TABLE links (
 );
 
 CREATE INDEX links_email ON links (email);
-CREATE INDEX links_browser ON links (browser);
+CREATE INDEX links_browser ON links (browser, outbox_id);
 CREATE INDEX links_expires ON links (expires_at);
 
 CREATE TABLE sessions (

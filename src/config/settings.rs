@@ -54,7 +54,7 @@ pub const SETTINGS: &[Setting] = &[
     plain("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "60", "... in this many seconds"),
     plain("THROTTLE_NETWORKS", "", "ceilings of shared networks: 198.51.100.0/24=60/600"),
     plain("THROTTLE_STORE", "memory", "where the counters live"),
-    secret("THROTTLE_KEY_SECRET", "", "key of the counters' digests; the same on every replica"),
+    secret("THROTTLE_KEY_SECRET", "", "key of the counters' and the codes' digests; the same on every replica"),
     plain("THROTTLE_IPV6_PREFIX", "64", "bits of an IPv6 address that make one client network"),
     plain("THROTTLE_MEMORY_MIB", "64", "most memory the counters may take"),
     plain("TRUSTED_PROXIES", "127.0.0.0/8,::1/128", "networks whose X-Forwarded-For is believed"),

@@ -44,16 +44,18 @@ impl Code {
         format!("{}-{}", &symbols[..3], &symbols[3..])
     }
 
-    /// What is stored beside the link. Whoever steals the database can try all codes against it, and is
-    /// no further: a code is taken only with the browser's secret, of which the database holds a hash.
-    pub fn digest(&self, browser: &str, link: &str) -> String {
-        HEXLOWER.encode(&self.mac(browser.as_bytes(), "code", link).finalize().into_bytes())
+    /// What is stored beside the link, keyed by what the database doesn't hold. Who steals the database
+    /// lacks the secret of the browser that asked. Who reads it at all times can ask for a victim's mail
+    /// himself, and has that secret: only `key` (`THROTTLE_KEY_SECRET`) then keeps 30 bits from being tried
+    /// out.
+    pub fn digest(&self, key: &[u8], browser: &str, link: &str) -> String {
+        HEXLOWER.encode(&self.mac(key, &format!("code\0{browser}"), link).finalize().into_bytes())
     }
 
     /// Whether `digest` is this code's, in the same time for any.
-    pub fn fits(&self, digest: &str, browser: &str, link: &str) -> bool {
+    pub fn fits(&self, digest: &str, key: &[u8], browser: &str, link: &str) -> bool {
         let stored = HEXLOWER.decode(digest.as_bytes()).unwrap_or_default();
-        self.mac(browser.as_bytes(), "code", link).verify_slice(&stored).is_ok()
+        self.mac(key, &format!("code\0{browser}"), link).verify_slice(&stored).is_ok()
     }
 
     /// The session token of this code used in a browser: the same again for one that types it twice, as

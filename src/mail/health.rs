@@ -36,6 +36,8 @@ struct State {
     /// Different mails that the server put off since it took one.
     put_off: Vec<String>,
     late: bool,
+    /// The last try failed where no look comes to.
+    fails_late: bool,
     spent: bool,
 }
 
@@ -78,8 +80,10 @@ impl Health {
     pub fn mended(&self) {
         let mut state = self.state();
         let was_paused = state.pause.take().is_some();
-        if state.put_off.len() < MANY {
-            state.begin_anew();
+        state.unreachable = None;
+        // A look ends before a recipient is named: of what goes wrong behind it, it proves nothing.
+        if state.put_off.len() < MANY && !state.fails_late {
+            state.failing_since = None;
         }
         self.settle(&state);
         if was_paused {
@@ -104,6 +108,7 @@ impl Health {
         let mut state = self.state();
         let begins = state.failing_since.is_none();
         state.failing_since.get_or_insert(now);
+        state.fails_late = !looked && !error.is_before_the_recipient();
         // The other workers meet with the same, which makes it no worse.
         let pauses = error.fault == Fault::Operator && (looked || state.pause.is_none());
         let wait = if begins || looked || pauses { state.look_later(now) } else { 0 };
@@ -123,9 +128,9 @@ impl Health {
     /// Takes note of how many mails wait, and of how long the oldest that is due does.
     pub fn watch(&self, pending: i64, waiting: Duration, now: Micros) {
         let mut state = self.state();
-        if pending == 0 && state.put_off.len() == MANY {
+        if pending == 0 && (state.put_off.len() == MANY || state.fails_late) {
             state.put_off.clear();
-            state.failing_since = None;
+            state.begin_anew();
         }
         let failing = state.failing_since.map_or(0, |since| now.saturating_sub(since));
         state.late = waiting.max(Duration::from_micros(failing)) > LATE;

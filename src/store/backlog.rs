@@ -23,8 +23,8 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub mails: i64,
-    /// When the mail that waits the longest was asked for, and the longest of those that are due. Not one
-    /// that the daily limit holds back: that shows to nobody.
+    /// When the mail that waits the longest was asked for, and since when one has been due the longest. Not
+    /// one that the daily limit holds back: that shows to nobody.
     pub oldest: Option<Millis>,
     pub oldest_due: Option<Millis>,
 }
@@ -72,7 +72,7 @@ impl Store {
     pub async fn pending(&self, now: Millis) -> Result<Pending, StoreError> {
         let (mails, oldest, oldest_due) = sqlx::query_as(
             "SELECT CAST(COUNT(*) AS BIGINT), MIN(CASE WHEN held_at IS NULL THEN asked_at END),
-                 MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN asked_at END)
+                 MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN due_at END)
              FROM outbox WHERE failed_at IS NULL",
         )
         .bind(now)

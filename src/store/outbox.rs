@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::AnyConnection;
+use sqlx::{AnyConnection, AssertSqlSafe};
 use uuid::Uuid;
 
 use super::commits::{Write, Written};
@@ -119,6 +119,11 @@ pub struct Claimed {
     pub dropped: u64,
 }
 
+/// Log-ins without an account among the $2 that are due the longest at $1.
+pub(super) const STRANGERS: &str = "SELECT id FROM (
+         SELECT id, email FROM outbox WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
+         ORDER BY due_at, id LIMIT $2) AS nearest
+     WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email)";
 /// The longest due log-ins that one claim looks through for those without an account.
 const LOOKED_AT: i64 = 256;
 
@@ -131,18 +136,9 @@ impl Claim {
     /// A flood of log-ins for made-up addresses leaves the queue as cheaply as it can. Among the first few
     /// only: those before them are taken by this very claim.
     async fn drop_strangers(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let drop = sqlx::query_as(
-            "DELETE FROM outbox WHERE id IN (
-                 SELECT id FROM (
-                     SELECT id, email FROM outbox
-                     WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
-                     ORDER BY due_at LIMIT $2) AS nearest
-                 WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email))
-             RETURNING id, browser",
-        );
-        let dropped: Vec<(String, String)> = drop.bind(self.now).bind(LOOKED_AT).fetch_all(&mut *connection).await?;
-        codes::stand_in(connection, &dropped, self.now, self.links_end_at).await?;
-        Ok(dropped.len() as u64)
+        codes::stand_in_for_strangers(&mut *connection, (self.now, self.links_end_at), LOOKED_AT).await?;
+        let drop = sqlx::query(AssertSqlSafe(format!("DELETE FROM outbox WHERE id IN ({STRANGERS})")));
+        Ok(drop.bind(self.now).bind(LOOKED_AT).execute(connection).await?.rows_affected())
     }
 
     /// One statement decides who gets them, and looks up whose they are.

@@ -63,7 +63,7 @@ async fn find(app: &App, code: &Code, browser: &BrowserSecret) -> Result<Option<
     let browser = browser.hash();
     let mut found = None;
     for candidate in app.store.try_codes(&browser, app.clock.now()).await? {
-        if code.fits(&candidate.digest, browser.as_str(), candidate.link.as_str()) {
+        if code.fits(&candidate.digest, app.config.throttle.key(), browser.as_str(), candidate.link.as_str()) {
             found = Some(candidate.link);
         }
     }

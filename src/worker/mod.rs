@@ -54,7 +54,7 @@ impl Workers {
     }
 
     /// Lets each worker finish the mail in hand; one that is stuck goes back to the queue. Takes as long as
-    /// `patience` at most, unless the database is stuck as well.
+    /// `patience` at most.
     pub async fn stop(mut self, patience: Duration) {
         let _ = self.stop.send(true);
         let for_mails = patience.saturating_sub(GIVE_BACK);
@@ -64,9 +64,12 @@ impl Workers {
             self.handling.close();
             // What has left meanwhile is marked, and not given back.
             let _ = timeout(GIVE_BACK / 2, self.handling.wait()).await;
-            match self.app.store.give_back_all().await {
-                Ok(mails) => tracing::warn!(mails, "stuck with the mail server; given back to the queue"),
-                Err(error) => tracing::error!(%error, "mails in hand can't be given back; they wait for their lease"),
+            match timeout(GIVE_BACK / 2, self.app.store.give_back_all()).await {
+                Ok(Ok(mails)) => tracing::warn!(mails, "stuck with the mail server; given back to the queue"),
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "mails in hand can't be given back; they wait for their lease")
+                }
+                Err(_) => tracing::error!("the database is busy: mails in hand wait for their lease"),
             }
         }
     }

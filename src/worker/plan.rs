@@ -92,7 +92,7 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
     let written = catch_unwind(AssertUnwindSafe(|| letter.write(&app.config)));
     match written.unwrap_or_else(|_| Err(Unmakeable("writing it ended in a panic".to_owned()))) {
         Ok(letter) => {
-            let code = code.digest(&mail.browser, hash.as_str());
+            let code = code.digest(app.config.throttle.key(), &mail.browser, hash.as_str());
             Ok(Draft { letter: Box::new(letter), kind, hash, code })
         }
         Err(Unmakeable(reason)) => {

@@ -187,3 +187,39 @@ async fn what_is_given_back_frees_its_place_and_what_was_held_is_held_no_longer(
     let tries: (i64,) = sqlx::query_as("SELECT tries FROM outbox").fetch_one(&app.database).await.unwrap();
     assert_eq!(tries.0, 1, "being held back is no try");
 }
+
+#[tokio::test]
+async fn a_server_that_closes_at_every_message_is_told_of() {
+    let (app, smtp) = start().await;
+    smtp.always("DATA", Drop);
+    for student in 0..4 {
+        ask(&app, "/users/register", &format!("student{student}@example.org")).await;
+    }
+    for _ in 0..90 {
+        app.work().await;
+        app.advance(1);
+    }
+    assert!(is_told(&app).await);
+    smtp.mend();
+    app.advance(150);
+    app.work().await;
+    assert!(!is_told(&app).await);
+}
+
+#[tokio::test]
+async fn what_was_unreachable_is_forgotten_with_the_last_mail() {
+    let (app, smtp) = start().await;
+    smtp.always("RCPT", Say("450 4.2.0 greylisted"));
+    for student in ["ada", "bob", "eve"] {
+        ask(&app, "/users/register", &format!("{student}@example.org")).await;
+        assert_eq!(app.work().await, [Later]);
+    }
+    smtp.mend();
+    smtp.next("GREETING", Drop);
+    app.advance(8);
+    app.hang_up().await;
+    app.work().await;
+    sqlx::query("DELETE FROM outbox").execute(&app.database).await.unwrap();
+    app.watch().await;
+    assert_eq!(app.app.health.reasons(), [""; 0]);
+}
