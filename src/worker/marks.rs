@@ -15,8 +15,8 @@ use crate::store::outbox::QueuedMail;
 /// Mails of a batch that have left and wait for their mark at most, beside as many whose mark is on its way
 /// to the disk: a crash mails them again, and a disk that is slow must not make them many.
 const UNMARKED: usize = 8;
-/// How often a mark is tried, and how long it waits in between: together less than a lease, since what has
-/// left and isn't marked leaves again.
+/// How often a mark is tried, and how long it waits in between. Whatever has left and isn't marked when its
+/// lease ends leaves again, with the same Message-ID.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
 
