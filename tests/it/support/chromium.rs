@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use fantoccini::wd::Capabilities;
@@ -14,6 +16,8 @@ use tokio::time::timeout;
 
 /// The longest that anything may take: a slow machine, and never a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often is looked whether what is waited for is there.
+const STEP: Duration = Duration::from_millis(10);
 /// The screens that pages are looked at on, in CSS pixels.
 pub const PHONE: (u32, u32) = (390, 844);
 pub const DESKTOP: (u32, u32) = (1280, 800);
@@ -66,7 +70,8 @@ impl Chromium {
         let connecting = builder.capabilities(capabilities(&profile, look)).connect(&address);
         // Boxed: its errors are large.
         let client = Box::pin(timeout(PATIENCE, connecting)).await;
-        let client = client.expect("Chromium starts in time").expect("Chromium starts");
+        let client =
+            client.expect("Chromium starts in time").expect("Chromium starts (Debian: chromium), see scripts/test");
         Self { client, group, home: home.to_owned(), _profile: profile }
     }
 
@@ -82,7 +87,8 @@ impl Chromium {
     /// Types into the field of this name.
     pub async fn fill(&self, name: &str, text: &str) {
         let field = format!("input[name='{name}']");
-        let field = self.within(self.client.wait().at_most(PATIENCE).for_element(Locator::Css(&field))).await;
+        let field =
+            self.within(self.client.wait().at_most(PATIENCE).every(STEP).for_element(Locator::Css(&field))).await;
         self.within(field.clear()).await;
         self.within(field.send_keys(text)).await;
     }
@@ -105,16 +111,16 @@ impl Chromium {
         }
         let gone = async {
             while old.tag_name().await.is_ok() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(STEP).await;
             }
         };
         timeout(PATIENCE, gone).await.expect("another page comes");
-        self.within(self.client.wait().at_most(PATIENCE).for_element(Locator::Css("main"))).await;
+        self.within(self.client.wait().at_most(PATIENCE).every(STEP).for_element(Locator::Css("main"))).await;
     }
 
     async fn find(&self, words: &str) -> fantoccini::elements::Element {
         let path = format!("//*[self::button or self::a][normalize-space()=\"{words}\"]");
-        self.within(self.client.wait().at_most(PATIENCE).for_element(Locator::XPath(&path))).await
+        self.within(self.client.wait().at_most(PATIENCE).every(STEP).for_element(Locator::XPath(&path))).await
     }
 
     /// Whether the button with these words is seen on a phone without scrolling.
@@ -125,7 +131,8 @@ impl Chromium {
 
     /// The words of the page.
     pub async fn words(&self) -> String {
-        let body = self.within(self.client.wait().at_most(PATIENCE).for_element(Locator::Css("body"))).await;
+        let body =
+            self.within(self.client.wait().at_most(PATIENCE).every(STEP).for_element(Locator::Css("body"))).await;
         self.within(body.text()).await
     }
 
@@ -168,11 +175,19 @@ fn driver() -> (Group, u16) {
     command.arg("--port=0").process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().expect("chromedriver is installed (Debian: chromium-driver), see scripts/test");
     let mut group = Group(child);
-    let lines = BufReader::new(group.0.stdout.take().unwrap()).lines();
-    let port = lines.map_while(Result::ok).find_map(|line| {
-        line.strip_prefix("ChromeDriver was started successfully on port ")?.trim_end_matches('.').parse().ok()
+    let output = group.0.stdout.take().unwrap();
+    let (tell, told) = mpsc::channel();
+    // Reading has no time limit of its own; the thread ends with the driver, whose output it reads to the end.
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let _ = port_in(&line).map(|port| tell.send(port));
+        }
     });
-    (group, port.expect("chromedriver says its port"))
+    (group, told.recv_timeout(PATIENCE).expect("chromedriver says its port in time"))
+}
+
+fn port_in(line: &str) -> Option<u16> {
+    line.strip_prefix("ChromeDriver was started successfully on port ")?.trim_end_matches('.').parse().ok()
 }
 
 fn capabilities(profile: &TempDir, look: Look) -> Capabilities {
