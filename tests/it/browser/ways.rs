@@ -175,8 +175,16 @@ async fn on_a_phone_the_main_button_is_seen_without_scrolling() {
     assert!(phone.shows("Send me a link").await);
     ask(&phone, "/users/log-in").await;
     assert!(phone.shows("Continue").await);
-    phone.goto(&app.link().await).await;
+    let link = app.link().await;
+    phone.goto(&link).await;
     assert!(phone.shows("Log in").await);
+    phone.press("Log in").await;
+    assert!(phone.shows("Log out").await);
+    phone.goto(&link).await;
+    assert!(phone.shows("Continue").await);
+    app.browser().ask("/users/register", "bob@example.org").await;
+    phone.goto(&app.link().await).await;
+    assert!(phone.shows("Create account and continue").await);
     phone.goto("/users/log-in/nothing").await;
     assert!(phone.shows("Send me a new link").await);
     phone.close().await;
