@@ -21,20 +21,10 @@ const KNOWN: [&str; 13] = [
 ];
 
 /// Domains that look like slips and aren't.
-const REAL: [&str; 12] = [
-    "mail.com",
-    "email.com",
-    "fmail.com",
-    "zmail.com",
-    "love.com",
-    "alive.com",
-    "five.com",
-    "wed.de",
-    "webb.de",
-    "gmx.com",
-    "gmx.at",
-    "gmx.ch",
-];
+const REAL: [&str; 6] = ["mail.com", "email.com", "fmail.com", "zmail.com", "cloud.com", "protonmail.ch"];
+
+/// Names this short are a slip away from somebody's own (`aon.com`, `line.com`): only their ending is mended.
+const SHORT: usize = 4;
 
 /// Webmails: their names, where they open, and the domains they read.
 const WEBMAILS: [(&str, &str, &[&str]); 7] = [
@@ -59,9 +49,16 @@ pub fn meant(domain: &str) -> Option<&'static str> {
     if webmail(domain).is_some() || KNOWN.contains(&domain) || REAL.contains(&domain) {
         return None;
     }
-    // One slip, or two where there is much to slip on. A short name is too often somebody's own.
-    let near = |known: &&&str| osa_distance(domain, known) <= if known.len() >= 10 { 2 } else { 1 };
+    let near = |known: &&&str| is_near(domain, known);
     KNOWN.iter().filter(near).min_by_key(|known| osa_distance(domain, known)).copied()
+}
+
+/// One slip, or two where there is much to slip on.
+fn is_near(domain: &str, known: &str) -> bool {
+    let name = known.split('.').next().unwrap_or_default();
+    let ending_only = domain.split('.').next() == Some(name);
+    let most = if known.len() >= 10 { 2 } else { 1 };
+    (name.len() > SHORT || ending_only) && osa_distance(domain, known) <= most
 }
 
 /// `yahoo.de`, `yahoo.co.uk`: the name before the dot, and behind it no more than a country.

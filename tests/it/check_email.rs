@@ -96,7 +96,9 @@ async fn a_slip_in_a_well_known_domain_is_pointed_out_and_mended_by_one_press() 
         ("yahoo.con", "yahoo.com"),
         ("iclud.com", "icloud.com"),
         ("protonmial.com", "protonmail.com"),
-        ("gnx.de", "gmx.de"),
+        ("gmx.ner", "gmx.net"),
+        ("live.con", "live.com"),
+        ("aol.cmo", "aol.com"),
     ] {
         assert_eq!(meant(typed), Some(wanted), "{typed}");
     }
@@ -121,7 +123,13 @@ async fn a_slip_in_a_well_known_domain_is_pointed_out_and_mended_by_one_press() 
         "school.edu",
         "example.org",
         "love.com",
-        "five.com",
+        "line.com",
+        "olive.com",
+        "aon.com",
+        "bmx.de",
+        "wed.de",
+        "cloud.com",
+        "protonmail.ch",
         "gov.uk",
         "",
     ] {
