@@ -8,11 +8,12 @@ CREATE TABLE users (
     disabled_at BIGINT
 );
 
--- What was asked for and has not been mailed yet. Known and unknown addresses alike; no secret.
+-- What was asked for, for known and unknown addresses alike; no secret. Once its mail has left, or none is
+-- to leave, the address goes and the rest stays for as long as a code may be typed for it.
 CREATE TABLE outbox (
     id          TEXT   NOT NULL PRIMARY KEY,
     purpose     TEXT   NOT NULL,            -- log_in, register
-    email       TEXT   NOT NULL,            -- folded, as typed; looked up by the worker only
+    email       TEXT   NOT NULL,            -- folded, as typed; looked up by the worker only; empty when over
     browser     TEXT   NOT NULL,            -- SHA-256 of the asking browser's secret
     agent       TEXT   NOT NULL,            -- a fixed phrase: Firefox on Windows
     return_to   TEXT,
@@ -22,10 +23,12 @@ CREATE TABLE outbox (
     lease       TEXT,                       -- who is trying; a mark without it changes nothing
     tries       BIGINT NOT NULL,
     held_at     BIGINT,                     -- the daily limit keeps it back since then
-    failed_at   BIGINT                      -- set aside: it can't be sent at all
+    failed_at   BIGINT,                     -- set aside: it can't be sent at all
+    code_tries  BIGINT NOT NULL DEFAULT 0   -- how often its browser has typed a code
 );
 
-CREATE INDEX outbox_due ON outbox (purpose, due_at);
+CREATE INDEX outbox_due ON outbox (purpose, due_at) WHERE email <> '';
+CREATE INDEX outbox_browser ON outbox (browser);
 
 -- What counts against the daily limit: one row a try that the mail server took, or may have taken.
 CREATE TABLE mails_sent (
@@ -45,21 +48,19 @@ CREATE TABLE marks (
 CREATE TABLE links (
     token_hash   TEXT   NOT NULL PRIMARY KEY, -- SHA-256 of what the mail carries
     outbox_id    TEXT   NOT NULL,           -- the request it answers
-    purpose      TEXT   NOT NULL,           -- log_in, register; none: no mail answers this request
-    email        TEXT   NOT NULL,           -- the account's address, or the one it will have; empty for none
+    purpose      TEXT   NOT NULL,           -- log_in, register
+    email        TEXT   NOT NULL,           -- the account's address, or the one it will have
     browser      TEXT   NOT NULL,           -- the browser that asked
     return_to    TEXT,
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL,
     used_at      BIGINT,                    -- the link itself, or a sibling that was used
     used_browser TEXT,                      -- the browser that used this very link
-    code_hash    TEXT   NOT NULL,           -- the typed code, keyed by browser and link; empty for none
-    code_tries   BIGINT NOT NULL DEFAULT 0  -- how often its browser has tried a code
+    code_hash    TEXT   NOT NULL            -- the typed code, keyed by browser and link
 );
 
 CREATE INDEX links_email ON links (email);
-CREATE INDEX links_browser ON links (browser, outbox_id);
-CREATE INDEX links_expires ON links (expires_at);
+CREATE INDEX links_outbox ON links (outbox_id);
 
 CREATE TABLE sessions (
     id         TEXT   NOT NULL PRIMARY KEY,

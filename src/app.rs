@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::client_ip::Trust;
 use crate::clock::{Clock, Random, os_random};
 use crate::config::Config;
+use crate::domain::code::CodeKey;
 use crate::domain::return_to::ReturnPolicy;
 use crate::mail::{Health, Mailbox, Mailer, Smtp};
 use crate::store::Store;
@@ -25,6 +26,8 @@ pub struct App {
     pub config: Config,
     pub clock: Clock,
     pub random: Random,
+    /// `THROTTLE_KEY_SECRET`, which replicas share; else the secret that lies beside the database.
+    pub code_key: CodeKey,
     pub metrics: Arc<Metrics>,
     pub throttle: Throttle,
     pub store: Store,
@@ -67,7 +70,10 @@ impl App {
             Some(server) => Mailer::Smtp(Smtp::new(server, &config).map_err(|e| format!("SMTP_URL: {e}"))?),
             None => Mailer::Mailbox(Mailbox::default()),
         };
+        let secret = config.throttle.key_secret.as_ref().map(|secret| secret.0.as_bytes());
+        let code_key = secret.or(store.secret()).map(CodeKey::new).unwrap_or_default();
         Ok(Self {
+            code_key,
             trust: Trust::new(&config),
             watch: Watch::new(&metrics),
             return_policy: ReturnPolicy::new(config.base_url.clone(), config.return_hosts.clone()),

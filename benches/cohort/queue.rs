@@ -64,7 +64,7 @@ impl Watch {
     }
 
     async fn waiting(&self) -> bool {
-        let some = sqlx::query_scalar("SELECT CAST(EXISTS (SELECT 1 FROM outbox) AS BIGINT)");
+        let some = sqlx::query_scalar("SELECT CAST(EXISTS (SELECT 1 FROM outbox WHERE email <> '') AS BIGINT)");
         let some: i64 = some.fetch_one(&self.pool).await.expect("the database can be read");
         some == 1
     }

@@ -38,11 +38,6 @@ pub struct ThrottleConfig {
 }
 
 impl ThrottleConfig {
-    /// `THROTTLE_KEY_SECRET`; empty without it.
-    pub fn key(&self) -> &[u8] {
-        self.key_secret.as_ref().map_or(&[], |secret| secret.0.as_bytes())
-    }
-
     pub(super) fn check_whole(&self, problems: &mut Vec<String>) {
         for (network, ..) in &self.networks {
             if network.addr().is_ipv6() && network.prefix_len() > self.ipv6_prefix {

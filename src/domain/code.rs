@@ -18,6 +18,23 @@ const MAX_BYTES: usize = 64;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Code([u8; 6]);
 
+/// What digests of codes are keyed with, kept outside of the database. Prints as dots.
+#[derive(Clone, Default)]
+pub struct CodeKey(Vec<u8>);
+
+impl CodeKey {
+    /// A secret of at least 256 bits, or nothing where there is none.
+    pub fn new(secret: &[u8]) -> Self {
+        Self(secret.to_owned())
+    }
+}
+
+impl fmt::Debug for CodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeKey(…)")
+    }
+}
+
 impl Code {
     /// A fresh code.
     pub fn mint(random: impl FnOnce(&mut [u8])) -> Self {
@@ -46,16 +63,15 @@ impl Code {
 
     /// What is stored beside the link, keyed by what the database doesn't hold. Who steals the database
     /// lacks the secret of the browser that asked. Who reads it at all times can ask for a victim's mail
-    /// himself, and has that secret: only `key` (`THROTTLE_KEY_SECRET`) then keeps 30 bits from being tried
-    /// out.
-    pub fn digest(&self, key: &[u8], browser: &str, link: &str) -> String {
-        HEXLOWER.encode(&self.mac(key, &format!("code\0{browser}"), link).finalize().into_bytes())
+    /// himself, and has that secret: only `key` then keeps 30 bits from being tried out.
+    pub fn digest(&self, key: &CodeKey, browser: &str, link: &str) -> String {
+        HEXLOWER.encode(&self.mac(&key.0, &format!("code\0{browser}"), link).finalize().into_bytes())
     }
 
     /// Whether `digest` is this code's, in the same time for any.
-    pub fn fits(&self, digest: &str, key: &[u8], browser: &str, link: &str) -> bool {
+    pub fn fits(&self, digest: &str, key: &CodeKey, browser: &str, link: &str) -> bool {
         let stored = HEXLOWER.decode(digest.as_bytes()).unwrap_or_default();
-        self.mac(key, &format!("code\0{browser}"), link).verify_slice(&stored).is_ok()
+        self.mac(&key.0, &format!("code\0{browser}"), link).verify_slice(&stored).is_ok()
     }
 
     /// The session token of this code used in a browser: the same again for one that types it twice, as
@@ -82,9 +98,11 @@ impl fmt::Debug for Code {
     }
 }
 
-/// What may stand between the characters: white space, dashes of any kind, and what phones paste unseen.
+/// What may stand between the characters: white space, dashes of any kind, and what programs paste unseen.
 fn is_between(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}'..='\u{200F}' | '\u{FEFF}')
+    let is_dash = matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FE58}' | '\u{FE63}' | '\u{FF0D}');
+    let is_unseen = matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}');
+    c.is_whitespace() || is_dash || is_unseen
 }
 
 fn symbol(typed: char) -> Option<u8> {

@@ -34,6 +34,6 @@ fn lock_beside(database: &Path) -> io::Result<File> {
 }
 
 async fn free_leases(pool: &AnyPool) -> sqlx::Result<()> {
-    let free = "UPDATE outbox SET lease = NULL, due_at = asked_at WHERE lease IS NOT NULL";
+    let free = "UPDATE outbox SET lease = NULL, due_at = asked_at WHERE email <> '' AND lease IS NOT NULL";
     sqlx::query(free).execute(pool).await.map(drop)
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::outbox::Purpose;
-use super::{Store, StoreError};
+use sqlx::AssertSqlSafe;
+
+use super::outbox::{OVER, Purpose, WAITS};
+use super::{Store, StoreError, first_id};
 use crate::clock::Millis;
 
 /// A queued mail as the operator sees it.
@@ -49,7 +51,7 @@ impl Store {
     pub async fn backlog(&self, most: i64) -> Result<Vec<Waiting>, StoreError> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT id, purpose, email, asked_at, deadline_at, due_at, tries, lease, held_at, failed_at
-             FROM outbox ORDER BY id LIMIT $1",
+             FROM outbox WHERE email <> '' ORDER BY id LIMIT $1",
         )
         .bind(most)
         .fetch_all(&self.read)
@@ -70,11 +72,11 @@ impl Store {
 
     /// What waits to leave, at `now`.
     pub async fn pending(&self, now: Millis) -> Result<Pending, StoreError> {
-        let (mails, oldest, oldest_due) = sqlx::query_as(
+        let (mails, oldest, oldest_due) = sqlx::query_as(AssertSqlSafe(format!(
             "SELECT CAST(COUNT(*) AS BIGINT), MIN(CASE WHEN held_at IS NULL THEN asked_at END),
                  MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN due_at END)
-             FROM outbox WHERE failed_at IS NULL",
-        )
+             FROM outbox WHERE {WAITS}"
+        )))
         .bind(now)
         .fetch_one(&self.read)
         .await?;
@@ -84,19 +86,19 @@ impl Store {
     /// After the clock was set back: what would be due later than anything may be is due at `due_at`; how
     /// many.
     pub async fn pull_back(&self, latest: Millis, due_at: Millis) -> Result<u64, StoreError> {
-        let pull = sqlx::query("UPDATE outbox SET due_at = $1 WHERE failed_at IS NULL AND due_at > $2");
+        let pull = sqlx::query(AssertSqlSafe(format!("UPDATE outbox SET due_at = $1 WHERE {WAITS} AND due_at > $2")));
         Ok(pull.bind(due_at).bind(latest).execute(&self.write).await?.rows_affected())
     }
 
-    /// Removes mails that nobody has in hand and whose link would be too old, at most `most` of them; how
+    /// Gives up mails that nobody has in hand and whose link would be too old, at most `most` of them; how
     /// many were held back by the daily limit, and how many not.
     pub async fn expire(&self, now: Millis, most: i64) -> Result<(u64, u64), StoreError> {
-        let rows: Vec<(Option<i64>,)> = sqlx::query_as(
-            "DELETE FROM outbox WHERE id IN (
+        let rows: Vec<(Option<i64>,)> = sqlx::query_as(AssertSqlSafe(format!(
+            "UPDATE outbox SET {OVER} WHERE {WAITS} AND id IN (
                  SELECT id FROM outbox
-                 WHERE failed_at IS NULL AND deadline_at <= $1 AND (lease IS NULL OR due_at <= $1) LIMIT $2)
-             RETURNING held_at",
-        )
+                 WHERE {WAITS} AND deadline_at <= $1 AND (lease IS NULL OR due_at <= $1) LIMIT $2)
+             RETURNING held_at"
+        )))
         .bind(now)
         .bind(most)
         .fetch_all(&self.write)
@@ -106,9 +108,20 @@ impl Store {
     }
 
     /// Removes mails that were set aside before `before`, at most `most` of them; how many.
-    pub async fn sweep_outbox(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE failed_at <= $1 LIMIT $2)");
+    pub async fn sweep_failed(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
+        let done = sqlx::query(
+            "DELETE FROM outbox WHERE id IN (
+                 SELECT id FROM outbox WHERE email <> '' AND failed_at <= $1 LIMIT $2)",
+        );
         Ok(done.bind(before).bind(most).execute(&self.write).await?.rows_affected())
+    }
+
+    /// Removes what is left of requests that are over and were made before `asked`, at most `most` of them; how
+    /// many.
+    pub async fn sweep_over(&self, asked: Millis, most: i64) -> Result<u64, StoreError> {
+        let done =
+            sqlx::query("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE id < $1 AND email = '' LIMIT $2)");
+        Ok(done.bind(first_id(asked)).bind(most).execute(&self.write).await?.rows_affected())
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::AnyPool;
 use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
 
 use super::marks::{GiveBack, Mark};
 use super::outbox::{Claim, Claimed, NewMail};
@@ -18,7 +19,7 @@ const TOGETHER: usize = 256;
 
 /// Something to write, whatever else is in the transaction.
 pub enum Write {
-    Queue(NewMail),
+    Queue(Uuid, NewMail),
     Claim(Claim),
     Begin(Tries),
     Mark(Mark),
@@ -84,7 +85,7 @@ async fn commit(pool: &AnyPool, batch: &mut Vec<Waiting>) -> sqlx::Result<Vec<Wr
         let mut transaction = pool.begin().await?;
         for (row, _) in &*batch {
             written.push(match row {
-                Write::Queue(mail) => Written::Rows(mail.insert(&mut transaction).await?),
+                Write::Queue(id, mail) => Written::Rows(mail.insert(*id, &mut transaction).await?),
                 Write::Claim(claim) => Written::Claimed(claim.make(&mut transaction).await?),
                 Write::Begin(tries) => Written::Begun(tries.begin(&mut transaction).await?),
                 Write::Mark(mark) => Written::Marked(mark.make(&mut transaction).await?),

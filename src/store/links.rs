@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 use super::outbox::Purpose;
 use super::tries::Tries;
 use super::users::{self, Account, User};
-use super::{Store, StoreError, sessions};
+use super::{Store, StoreError, first_id, sessions};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
@@ -99,8 +99,8 @@ pub(super) async fn mint(
          SELECT new.column1, mail.id, new.column3, mail.email, mail.browser, mail.return_to, new.column4,
                 CAST($1 AS BIGINT), CAST($2 AS BIGINT)
          FROM (VALUES {}) AS new JOIN outbox AS mail ON mail.id = new.column2 AND mail.lease = $3
-         WHERE NOT EXISTS (SELECT 1 FROM links AS known WHERE known.browser = mail.browser
-                               AND known.outbox_id = mail.id AND known.used_at IS NOT NULL)
+         WHERE NOT EXISTS (SELECT 1 FROM links AS known
+                           WHERE known.outbox_id = mail.id AND known.used_at IS NOT NULL)
          RETURNING outbox_id",
         rows.join(", ")
     );
@@ -200,12 +200,15 @@ impl Store {
         .await?)
     }
 
-    /// Removes links that ended before `before`, at most `most` of them; how many it were.
-    pub async fn sweep_links(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
+    /// Removes links that were asked for before `asked` and ended before `ended`, at most `most` of them; how
+    /// many it were. Requests are named by the time they were made, so that one index serves both.
+    pub async fn sweep_links(&self, asked: Millis, ended: Millis, most: i64) -> Result<u64, StoreError> {
         let done = sqlx::query(
-            "DELETE FROM links WHERE token_hash IN (SELECT token_hash FROM links WHERE expires_at <= $1 LIMIT $2)",
+            "DELETE FROM links WHERE token_hash IN (
+                 SELECT token_hash FROM links WHERE outbox_id < $1 AND expires_at <= $2 LIMIT $3)",
         )
-        .bind(before)
+        .bind(first_id(asked))
+        .bind(ended)
         .bind(most)
         .execute(&self.write)
         .await?;

@@ -4,17 +4,15 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 use uuid::Uuid;
 
 use super::commits::{Write, Written};
-use super::outbox::QueuedMail;
-use super::{Store, StoreError, codes, markers, quota};
+use super::outbox::{OVER, QueuedMail};
+use super::{Store, StoreError, markers, quota};
 use crate::clock::Millis;
 
 /// What becomes of a mail under lease.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// It is done with, sent or not: the row and the address in it go at once.
-    Remove,
-    /// The same of one that no mail answers: until this time something stands in for its link.
-    Drop { now: Millis, link_ends_at: Millis },
+    /// It is done with, sent or not: the address goes at once.
+    Over,
     /// Tried again at this time; the daily limit left it a place.
     Retry(Millis),
     /// Kept back by the daily limit since `held_at`; tried again at `due_at`.
@@ -24,6 +22,9 @@ pub enum Fate {
     /// Set aside at this time: it can't be made at all, and blocks nobody.
     SetAside(Millis),
 }
+
+/// As if it had never been claimed.
+const GIVEN_BACK: &str = "lease = NULL, due_at = asked_at, tries = tries - 1";
 
 /// A fate to write down, if the lease still holds.
 pub struct Mark {
@@ -39,16 +40,16 @@ impl Mark {
     /// Fenced: a worker that lost its lease can't undo what another has done. The ids that were marked.
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<String>> {
         let (change, times) = match self.fate {
-            Fate::Remove | Fate::Drop { .. } => ("DELETE FROM outbox", vec![]),
-            Fate::Retry(at) => ("UPDATE outbox SET lease = NULL, held_at = NULL, due_at = $2", vec![at]),
+            Fate::Over => (OVER, vec![]),
+            Fate::Retry(at) => ("lease = NULL, held_at = NULL, due_at = $2", vec![at]),
             Fate::Hold { held_at, due_at } => {
-                ("UPDATE outbox SET lease = NULL, tries = tries - 1, due_at = $2, held_at = $3", vec![due_at, held_at])
+                ("lease = NULL, tries = tries - 1, due_at = $2, held_at = $3", vec![due_at, held_at])
             }
-            Fate::GiveBack => ("UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1", vec![]),
-            Fate::SetAside(at) => ("UPDATE outbox SET lease = NULL, failed_at = $2", vec![at]),
+            Fate::GiveBack => (GIVEN_BACK, vec![]),
+            Fate::SetAside(at) => ("lease = NULL, failed_at = $2", vec![at]),
         };
         let ids = markers(times.len() + 2, self.ids.len());
-        let statement = format!("{change} WHERE lease = $1 AND id IN ({ids}) RETURNING id, browser");
+        let statement = format!("UPDATE outbox SET {change} WHERE lease = $1 AND id IN ({ids}) RETURNING id");
         // Nothing but our own words and markers.
         let mut mark = sqlx::query_as(AssertSqlSafe(statement)).bind(&self.lease);
         for at in times {
@@ -57,12 +58,9 @@ impl Mark {
         for id in &self.ids {
             mark = mark.bind(id);
         }
-        let marked: Vec<(String, String)> = mark.fetch_all(&mut *connection).await?;
-        if let Fate::Drop { now, link_ends_at } = self.fate {
-            codes::stand_in(&mut *connection, &marked, now, link_ends_at).await?;
-        }
+        let marked: Vec<(String,)> = mark.fetch_all(&mut *connection).await?;
         quota::free(connection, &self.places).await?;
-        Ok(marked.into_iter().map(|(id, _)| id).collect())
+        Ok(marked.into_iter().map(|(id,)| id).collect())
     }
 }
 
@@ -73,7 +71,7 @@ pub struct GiveBack {
 
 impl GiveBack {
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let back = "UPDATE outbox SET lease = NULL, due_at = asked_at, tries = tries - 1 WHERE lease LIKE $1";
+        let back = AssertSqlSafe(format!("UPDATE outbox SET {GIVEN_BACK} WHERE lease LIKE $1"));
         let back = sqlx::query(back).bind(format!("{}.%", self.instance));
         Ok(back.execute(connection).await?.rows_affected())
     }

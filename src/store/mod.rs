@@ -5,6 +5,7 @@ mod alone;
 pub mod backlog;
 pub mod codes;
 mod commits;
+mod key;
 pub mod links;
 pub mod marks;
 pub mod outbox;
@@ -17,14 +18,14 @@ use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use sqlx::any::AnyPoolOptions;
 use sqlx::migrate::MigrateError;
 use sqlx::{AnyPool, Connection};
-use uuid::Uuid;
+use uuid::{ContextV7, Uuid};
 
 use crate::clock::Millis;
 use commits::Commits;
@@ -41,8 +42,12 @@ pub struct Store {
     write: AnyPool,
     read: AnyPool,
     commits: Commits,
+    /// Keeps the requests' ids in their order within a millisecond.
+    ids: Arc<Mutex<ContextV7>>,
     /// Begins the lease of every mail that this process has in hand.
     instance: Uuid,
+    /// What lies beside the database and not in it.
+    secret: Option<Arc<[u8]>>,
     /// Says to other processes that this one lives.
     _alive: Arc<File>,
 }
@@ -68,7 +73,14 @@ impl Store {
         let read = pool(READERS).connect(url).await.map_err(unusable)?;
         let alive = alone::join(&file, &write).await?;
         let commits = Commits::start(write.clone());
-        Ok(Self { commits, write, read, instance: Uuid::now_v7(), _alive: Arc::new(alive) })
+        let ids = Arc::new(Mutex::new(ContextV7::new()));
+        let secret = Some(key::beside(&file)?.into());
+        Ok(Self { commits, write, read, ids, instance: Uuid::now_v7(), secret, _alive: Arc::new(alive) })
+    }
+
+    /// A secret that who reads the database lacks; none where nothing of ours lies beside it.
+    pub fn secret(&self) -> Option<&[u8]> {
+        self.secret.as_deref()
     }
 
     /// Whether the database can be read and written, by doing so.
@@ -80,6 +92,11 @@ impl Store {
 
 fn millis(length: Duration) -> Millis {
     length.as_millis() as Millis
+}
+
+/// No id of a row that was made at `at` or later sorts before it: ids begin with their time (UUIDv7).
+fn first_id(at: Millis) -> String {
+    format!("{:08x}-{:04x}", at >> 16, at & 0xFFFF)
 }
 
 /// `$first, …`: markers for so many values, to stand in an `IN (…)`.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sqlx::{AnyConnection, AssertSqlSafe};
-use uuid::Uuid;
+use uuid::{Timestamp, Uuid};
 
 use super::commits::{Write, Written};
 use super::users::Account;
-use super::{Store, StoreError, codes, millis};
+use super::{Store, StoreError, millis};
 use crate::clock::Millis;
 use crate::domain::email::Email;
 use crate::domain::return_to::ReturnTo;
@@ -75,12 +75,12 @@ impl QueuedMail {
 }
 
 impl NewMail {
-    pub(super) async fn insert(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
+    pub(super) async fn insert(&self, id: Uuid, connection: &mut AnyConnection) -> sqlx::Result<u64> {
         let insert = sqlx::query(
             "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)",
         )
-        .bind(Uuid::now_v7().to_string())
+        .bind(id.to_string())
         .bind(self.purpose.text())
         .bind(self.email.as_str())
         .bind(self.browser.as_str())
@@ -99,16 +99,6 @@ pub struct Claim {
     now: Millis,
     until: Millis,
     most: i64,
-    /// When what stands in for a dropped request's link ends.
-    links_end_at: Millis,
-}
-
-/// For how long what follows from a claim holds.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// How long the worker has the mails to itself.
-    pub lease: Duration,
-    pub link_lifetime: Duration,
 }
 
 /// What a claim came to.
@@ -119,11 +109,11 @@ pub struct Claimed {
     pub dropped: u64,
 }
 
-/// Log-ins without an account among the $2 that are due the longest at $1.
-pub(super) const STRANGERS: &str = "SELECT id FROM (
-         SELECT id, email FROM outbox WHERE failed_at IS NULL AND purpose = 'log_in' AND due_at <= $1
-         ORDER BY due_at, id LIMIT $2) AS nearest
-     WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email)";
+/// What is left of a row whose mail has left, or will not: nothing of the person, and what is needed for a
+/// code to be typed.
+pub(super) const OVER: &str = "email = '', agent = '', return_to = NULL, lease = NULL";
+/// What still waits; in the words of the index.
+pub(super) const WAITS: &str = "email <> '' AND failed_at IS NULL";
 /// The longest due log-ins that one claim looks through for those without an account.
 const LOOKED_AT: i64 = 256;
 
@@ -136,22 +126,26 @@ impl Claim {
     /// A flood of log-ins for made-up addresses leaves the queue as cheaply as it can. Among the first few
     /// only: those before them are taken by this very claim.
     async fn drop_strangers(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        codes::stand_in_for_strangers(&mut *connection, (self.now, self.links_end_at), LOOKED_AT).await?;
-        let drop = sqlx::query(AssertSqlSafe(format!("DELETE FROM outbox WHERE id IN ({STRANGERS})")));
+        let drop = sqlx::query(AssertSqlSafe(format!(
+            "UPDATE outbox SET {OVER} WHERE {WAITS} AND due_at <= $1 AND id IN (
+                 SELECT id FROM (
+                     SELECT id, email FROM outbox WHERE {WAITS} AND purpose = 'log_in' AND due_at <= $1
+                     ORDER BY due_at LIMIT $2) AS nearest
+                 WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email))"
+        )));
         Ok(drop.bind(self.now).bind(LOOKED_AT).execute(connection).await?.rows_affected())
     }
 
     /// One statement decides who gets them, and looks up whose they are.
     async fn take(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<QueuedMail>> {
-        let rows: Vec<Row> = sqlx::query_as(
+        let rows: Vec<Row> = sqlx::query_as(AssertSqlSafe(format!(
             "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
-             WHERE failed_at IS NULL AND due_at <= $3 AND id IN (
-                 SELECT id FROM outbox WHERE failed_at IS NULL AND due_at <= $3
-                 ORDER BY purpose, due_at LIMIT $4)
+             WHERE {WAITS} AND due_at <= $3 AND id IN (
+                 SELECT id FROM outbox WHERE {WAITS} AND due_at <= $3 ORDER BY purpose, due_at LIMIT $4)
              RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at,
                  (SELECT CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END
-                  FROM users WHERE users.email = outbox.email)",
-        )
+                  FROM users WHERE users.email = outbox.email)"
+        )))
         .bind(&self.lease)
         .bind(self.until)
         .bind(self.now)
@@ -170,14 +164,17 @@ type Row = (String, String, String, String, String, Option<String>, i64, i64, St
 impl Store {
     /// Queues a mail; returns once the row would survive a power cut.
     pub async fn enqueue(&self, mail: NewMail) -> Result<(), StoreError> {
-        self.commits.write(Write::Queue(mail)).await.map(drop)
+        // By the time that was handed in, which its sweeping goes by.
+        let asked_at = mail.asked_at.max(0) as u64;
+        let at = Timestamp::from_unix(&*self.ids, asked_at / 1000, (asked_at % 1000) as u32 * 1_000_000);
+        self.commits.write(Write::Queue(Uuid::new_v7(at), mail)).await.map(drop)
     }
 
     /// Takes at most `most` of the due mails for as long as `lease`; log-ins before registrations, the
     /// longest due first.
-    pub async fn claim(&self, now: Millis, terms: Terms, most: i64) -> Result<Claimed, StoreError> {
-        let (until, links_end_at) = (now + millis(terms.lease), now + millis(terms.link_lifetime));
-        let claim = Claim { lease: format!("{}.{}", self.instance, Uuid::now_v7()), now, until, most, links_end_at };
+    pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Claimed, StoreError> {
+        let (until, lease) = (now + millis(lease), format!("{}.{}", self.instance, Uuid::now_v7()));
+        let claim = Claim { lease, now, until, most };
         match self.commits.write(Write::Claim(claim)).await? {
             Written::Claimed(claimed) => Ok(claimed),
             _ => unreachable!("a claim is answered with what was claimed"),

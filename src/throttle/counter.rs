@@ -31,8 +31,7 @@ impl Counter {
     /// What was counted, as the refusal says it.
     pub fn scope(self) -> &'static str {
         match self {
-            Self::Email => "email",
-            Self::Code => "code",
+            Self::Email | Self::Code => "email",
             Self::IpBurst | Self::IpHourly | Self::Anonymous => "ip",
         }
     }

@@ -14,6 +14,7 @@ use crate::domain::code::Code;
 use crate::domain::email::Email;
 use crate::domain::token::{BrowserSecret, Hash};
 use crate::error::{Error, Form, ShownOn};
+use crate::store::codes::Candidate;
 
 /// Somebody reloads the address of the form: it stands on the page before.
 pub async fn to_form() -> impl Responder {
@@ -61,11 +62,7 @@ async fn is_for(app: &App, link: &Hash, signed_in: Option<&SignedIn>) -> Result<
 /// The link whose code it is. Code guessing: the try is counted before it is looked at.
 async fn find(app: &App, code: &Code, browser: &BrowserSecret) -> Result<Option<Hash>, Error> {
     let browser = browser.hash();
-    let mut found = None;
-    for candidate in app.store.try_codes(&browser, app.clock.now()).await? {
-        if code.fits(&candidate.digest, app.config.throttle.key(), browser.as_str(), candidate.link.as_str()) {
-            found = Some(candidate.link);
-        }
-    }
-    Ok(found)
+    let fits =
+        |candidate: &Candidate| code.fits(&candidate.digest, &app.code_key, browser.as_str(), candidate.link.as_str());
+    Ok(app.store.try_codes(&browser, app.clock.now(), fits).await?)
 }

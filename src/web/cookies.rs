@@ -30,6 +30,7 @@ pub struct Cookies {
     secure: bool,
     domain: Option<String>,
     session_seconds: i64,
+    asked_seconds: i64,
 }
 
 /// What this browser last asked for: shown on the check-email page, so that a typo is seen.
@@ -60,6 +61,8 @@ impl Cookies {
             secure,
             domain: config.cookie_domain.clone(),
             session_seconds: config.session_lifetime.as_secs() as i64,
+            // For as long as a code may be typed, and as the inbox's ceiling counts.
+            asked_seconds: (2 * config.link_lifetime).max(config.throttle.email.window).as_secs() as i64,
         }
     }
 
@@ -136,7 +139,7 @@ impl Cookies {
         for time in &asked.times[asked.times.len().saturating_sub(MOST_TIMES)..] {
             value.push_str(&format!(".{time}"));
         }
-        self.cookie(&self.asked, value, Some(Duration::hours(1)))
+        self.cookie(&self.asked, value, Some(Duration::seconds(self.asked_seconds)))
     }
 
     pub fn no_asked(&self) -> Cookie<'static> {

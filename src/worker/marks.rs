@@ -84,7 +84,7 @@ async fn write_down(app: Arc<App>, mut gathered: mpsc::Receiver<(QueuedMail, Out
 async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     let now = app.clock.now();
     let Some((first, outcome)) = ended.first() else { return };
-    let (id, fate) = (first.id.clone(), outcome.fate(first, now, app.config.link_lifetime));
+    let (id, fate) = (first.id.clone(), outcome.fate(first, now));
     // The place under the daily limit of what the server certainly didn't take.
     let frees = app.config.daily_limit.is_some() && outcome.is_not_taken();
     let mails: Vec<_> = ended.iter().map(|(mail, _)| mail).collect();

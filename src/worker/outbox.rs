@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::mail::{Fault, Line, Mail, SendError, Turn};
 use crate::store::StoreError;
-use crate::store::outbox::{Claimed, QueuedMail, Terms};
+use crate::store::outbox::{Claimed, QueuedMail};
 
 /// Mails that one worker takes at once at most. Few enough that a log-in doesn't wait behind them.
 const MOST: i64 = 64;
@@ -48,8 +48,7 @@ impl Postman {
             return Ok(Vec::new());
         }
         let (started, claimed_at) = (app.clock.monotonic(), app.clock.now());
-        let terms = Terms { lease: app.lease(), link_lifetime: app.config.link_lifetime };
-        let Claimed { mails, dropped } = app.store.claim(claimed_at, terms, self.most).await?;
+        let Claimed { mails, dropped } = app.store.claim(claimed_at, app.lease(), self.most).await?;
         let all = mails.len() as i64 == self.most;
         // A send begins only while the lease outlasts it.
         let last_start = claimed_at + app.config.mail_timeout.as_millis() as Millis;

@@ -1,7 +1,5 @@
 //! What became of a mail: what is counted, and what is to be written down about it.
 
-use std::time::Duration;
-
 use crate::clock::Millis;
 use crate::store::marks::Fate;
 use crate::store::outbox::QueuedMail;
@@ -57,11 +55,10 @@ impl Outcome {
         matches!(self, Self::Later | Self::GivenBack | Self::Failed)
     }
 
-    pub fn fate(self, mail: &QueuedMail, now: Millis, link_lifetime: Duration) -> Fate {
+    pub fn fate(self, mail: &QueuedMail, now: Millis) -> Fate {
         let due_at = (now + pause(mail.tries)).min(mail.deadline_at);
         match self {
-            Self::Dropped => Fate::Drop { now, link_ends_at: now + link_lifetime.as_millis() as Millis },
-            Self::Sent | Self::Failed | Self::Expired => Fate::Remove,
+            Self::Sent | Self::Dropped | Self::Failed | Self::Expired => Fate::Over,
             Self::SetAside => Fate::SetAside(now),
             Self::Later | Self::Unsure => Fate::Retry(due_at),
             Self::Held => {

@@ -81,8 +81,8 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
         // The stored address: the account was found by it.
         to: &mail.email,
         kind,
-        // Host poisoning: from BASE_URL, never from a header.
         code: &code.text(),
+        // Host poisoning: from BASE_URL, never from a header.
         link: app.url(&format!("/users/log-in/{}", token.text())),
         agent: &mail.agent,
         asked_at: mail.asked_at,
@@ -92,7 +92,7 @@ fn write(app: &App, mail: &QueuedMail, kind: Kind) -> Result<Draft, Outcome> {
     let written = catch_unwind(AssertUnwindSafe(|| letter.write(&app.config)));
     match written.unwrap_or_else(|_| Err(Unmakeable("writing it ended in a panic".to_owned()))) {
         Ok(letter) => {
-            let code = code.digest(app.config.throttle.key(), &mail.browser, hash.as_str());
+            let code = code.digest(&app.code_key, &mail.browser, hash.as_str());
             Ok(Draft { letter: Box::new(letter), kind, hash, code })
         }
         Err(Unmakeable(reason)) => {

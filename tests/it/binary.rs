@@ -49,6 +49,16 @@ async fn the_database_is_readable_by_its_owner_only() {
 }
 
 #[tokio::test]
+async fn a_damaged_secret_is_named_and_nothing_starts() {
+    let place = Place::new();
+    place.start().await;
+    std::fs::write(place.path().join("data/doorpost.db-key"), "short").unwrap();
+    let run = place.run(&[]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.contains("data/doorpost.db-key is damaged; delete it"), "{}", run.err);
+}
+
+#[tokio::test]
 async fn attack_16_tokens_stand_in_no_log_line() {
     for format in ["text", "json"] {
         let (place, server) = loud(format);

@@ -42,7 +42,7 @@ fn other_than(code: &str) -> &'static str {
 }
 
 async fn tries(app: &TestApp) -> Vec<i64> {
-    let tries: Vec<(i64,)> = sqlx::query_as("SELECT code_tries FROM links WHERE used_at IS NULL ORDER BY created_at")
+    let tries: Vec<(i64,)> = sqlx::query_as("SELECT code_tries FROM outbox WHERE purpose = 'log_in' ORDER BY id")
         .fetch_all(&app.database)
         .await
         .unwrap();
@@ -175,7 +175,7 @@ async fn a_code_is_looked_at_five_times_however_many_come_at_once() {
         let refused = answers.iter().filter(|status| **status == 429).count();
         assert_eq!(refused, if limit == "5" { 45 } else { 0 });
         assert!(answers.iter().all(|status| [422, 429].contains(status)));
-        assert_eq!(tries(&app).await, [5]);
+        assert_eq!(tries(&app).await, [if limit == "5" { 5 } else { 50 }]);
         if limit == "1000" {
             assert_wrong(&types(&mut ada.clone(), &mail.code).await);
         }
@@ -195,8 +195,21 @@ async fn attack_11_of_fifty_at_once_all_are_in_one_session() {
         parallel.spawn(async move { types(&mut ada, &code).await.status });
     }
     let answers = parallel.join_all().await;
-    assert!(answers.contains(&302) && answers.iter().all(|status| [302, 422].contains(status)), "{answers:?}");
+    assert!(answers.iter().all(|status| *status == 302), "{answers:?}");
     assert_eq!(app.rows("sessions").await, before + 1);
+    assert_eq!(tries(&app).await, [0], "who knows the code isn't guessing");
+}
+
+#[tokio::test]
+async fn the_fifth_try_is_looked_at_and_the_sixth_is_not() {
+    for (wrong, status) in [(4, 302), (5, 422)] {
+        let (app, mut ada, mail) = ada_asks(TestApp::with().setting("THROTTLE_CODE_LIMIT", "1000")).await;
+        for _ in 0..wrong {
+            assert_wrong(&types(&mut ada, other_than(&mail.code)).await);
+        }
+        assert_eq!(types(&mut ada, &mail.code).await.status, status, "after {wrong} wrong ones");
+        assert_eq!(tries(&app).await, [if status == 302 { wrong } else { wrong + 1 }]);
+    }
 }
 
 #[tokio::test]
@@ -219,7 +232,7 @@ async fn attack_33_guesses_are_counted_by_inbox_and_network_whoever_has_an_accou
         let json = guesser.clone().json();
         let details = { json }.post("/users/log-in/code", "code=0").await.json()["error"]["details"].clone();
         let said =
-            serde_json::json!({ "scope": "code", "limit": 5, "window_seconds": 900, "retry_after_seconds": 900 });
+            serde_json::json!({ "scope": "email", "limit": 5, "window_seconds": 900, "retry_after_seconds": 900 });
         assert_eq!(details, said);
         // From another network it is another count.
         let mut moved = guesser.clone().from("198.51.100.77");
@@ -245,20 +258,32 @@ async fn attack_19_known_and_unknown_addresses_leave_the_same_and_read_the_same(
     }
     assert_eq!(seen[0], seen[1]);
     assert_eq!(tries(&app).await, [1, 1], "a row for each");
-    let kept: Vec<(String,)> =
-        sqlx::query_as("SELECT email FROM links WHERE purpose = 'none'").fetch_all(&app.database).await.unwrap();
-    assert_eq!(kept, [(String::new(),)], "and no address of whom no mail answers");
+    let kept = "SELECT DISTINCT email || agent || COALESCE(return_to, '') || COALESCE(lease, '') FROM outbox";
+    let kept: Vec<(String,)> = sqlx::query_as(kept).fetch_all(&app.database).await.unwrap();
+    assert_eq!(kept, [(String::new(),)], "and nothing that tells whose it was");
 }
 
 #[tokio::test]
-async fn what_no_mail_answers_has_no_link() {
+async fn a_request_is_forgotten_once_no_code_can_be_typed_for_it() {
     let app = TestApp::start().await;
     app.browser().ask("/users/log-in", "eve@example.org").await;
     app.work().await;
-    let (id,): (String,) = sqlx::query_as("SELECT token_hash FROM links").fetch_one(&app.database).await.unwrap();
-    assert_eq!(id.len(), 36, "no hash at all");
-    app.advance(900 + 24 * 3600);
-    doorpost::worker::sweep(&app.app).await.unwrap();
+    assert_eq!((app.rows("links").await, app.rows("requests").await), (0, 1), "no link, and yet a row");
+    for (seconds, rows) in [(1799, 1), (2, 0)] {
+        app.advance(seconds);
+        doorpost::worker::sweep(&app.app).await.unwrap();
+        assert_eq!(app.rows("requests").await, rows);
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_told_apart_from_one_that_never_was_for_a_day() {
+    let (app, _, mail) = ada_asks(TestApp::with()).await;
+    for (seconds, status) in [(900 + 24 * 3600, 410), (900, 410), (1, 410)] {
+        app.advance(seconds);
+        doorpost::worker::sweep(&app.app).await.unwrap();
+        assert_eq!(app.browser().get(&path_of(&mail)).await.status, status);
+    }
     assert_eq!(app.rows("links").await, 0);
 }
 
@@ -328,5 +353,26 @@ async fn attack_32_who_steals_the_database_lacks_the_browsers_secret() {
         let mut thief = app.browser_at("198.51.100.9");
         thief.cookies.insert("doorpost_browser".into(), stored);
         assert_wrong(&types(&mut thief, &mail.code).await);
+    }
+}
+
+#[tokio::test]
+async fn attack_32_codes_are_keyed_with_a_secret_beside_the_database() {
+    for kept in [true, false] {
+        let (app, ada, mail) = ada_asks(TestApp::with()).await;
+        let key = app.beside("doorpost.db-key");
+        assert_eq!(std::fs::read_to_string(&key).unwrap().len(), 64, "256 bits in hex");
+        if !kept {
+            std::fs::remove_file(key).unwrap();
+        }
+        let app = app.restart().await;
+        let mut here = app.browser_at("198.51.100.1");
+        here.cookies = ada.cookies;
+        match types(&mut here, &mail.code).await {
+            answer if kept => drop(answer.assert_found("/users/settings")),
+            wrong => assert_wrong(&wrong),
+        }
+        // Who lost the secret has links that work.
+        assert_eq!(here.post(&path_of(&mail), "").await.status, 302);
     }
 }

@@ -189,31 +189,37 @@ fn likelihood_to_tell(known: &[Duration], unknown: &[Duration]) -> f64 {
     known.iter().map(slower).sum::<usize>() as f64 / (2 * known.len() * unknown.len()) as f64
 }
 
-/// The same of typed codes: both browsers have a row that their tries are counted in.
+/// The same of typed codes: each request has a row that its tries are counted in, also when they are used up.
 #[tokio::test]
 async fn attack_18_enumeration_by_the_time_of_a_code() {
     let app = TestApp::with().setting("THROTTLE_ENABLED", "false").run().await;
     app.account("known@example.org").await;
-    let (mut known, mut unknown) = (app.browser(), app.browser());
-    known.ask("/users/log-in", "known@example.org").await;
-    unknown.ask("/users/log-in", "never@example.org").await;
-    app.work().await;
-    let (mut of_known, mut of_unknown) = (Vec::new(), Vec::new());
-    for n in 0..2400 {
-        if n % 8 == 0 {
-            sqlx::query("UPDATE links SET code_tries = 0").execute(&app.database).await.unwrap();
+    let mut browsers = [app.browser(), app.browser(), app.browser()];
+    for (browser, email) in browsers.iter_mut().zip(["known@example.org", "never@example.org", "known@example.org"]) {
+        browser.ask("/users/log-in", email).await;
+        app.work().await;
+    }
+    // Of the third one all tries are used up.
+    let used_up = "UPDATE outbox SET code_tries = 100 WHERE id = (SELECT MAX(id) FROM outbox)";
+    sqlx::query(used_up).execute(&app.database).await.unwrap();
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
+    for n in 0..3600 {
+        if n % 6 == 0 {
+            let fresh = "UPDATE outbox SET code_tries = 0 WHERE code_tries < 100";
+            sqlx::query(fresh).execute(&app.database).await.unwrap();
         }
-        // In turns, and first one, then the other first.
-        let (browser, times) =
-            if (n + n / 2) % 2 == 0 { (&mut known, &mut of_known) } else { (&mut unknown, &mut of_unknown) };
+        // In turns, and each as often the first after the others.
+        let one = (n + n / 3) % 3;
         #[expect(clippy::disallowed_methods, reason = "the attacker has a real clock")]
         let start = std::time::Instant::now();
-        let answer = browser.post("/users/log-in/code", "code=000-000").await;
-        times.push(start.elapsed());
+        let answer = browsers[one].post("/users/log-in/code", "code=000-000").await;
+        times[one].push(start.elapsed());
         assert_eq!(answer.status, 422);
     }
-    let auc = likelihood_to_tell(&of_known, &of_unknown);
-    assert!((0.45..=0.55).contains(&auc), "known and unknown can be told apart: AUC {auc}");
+    for (name, others) in [("known and unknown", &times[0]), ("used up and unknown", &times[2])] {
+        let auc = likelihood_to_tell(others, &times[1]);
+        assert!((0.45..=0.55).contains(&auc), "{name} can be told apart: AUC {auc}");
+    }
 }
 
 #[tokio::test]

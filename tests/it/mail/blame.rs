@@ -182,9 +182,11 @@ async fn what_is_given_back_frees_its_place_and_what_was_held_is_held_no_longer(
     smtp.next("RCPT", Say("450 4.2.0 greylisted"));
     app.advance(2);
     assert_eq!(app.work().await, [Later]);
-    let held: (i64,) = sqlx::query_as("SELECT COUNT(held_at) FROM outbox").fetch_one(&app.database).await.unwrap();
+    let held: (i64,) =
+        sqlx::query_as("SELECT COUNT(held_at) FROM outbox WHERE email <> ''").fetch_one(&app.database).await.unwrap();
     assert_eq!(held.0, 0, "it waits for the server now, and not for a place");
-    let tries: (i64,) = sqlx::query_as("SELECT tries FROM outbox").fetch_one(&app.database).await.unwrap();
+    let tries: (i64,) =
+        sqlx::query_as("SELECT tries FROM outbox WHERE email <> ''").fetch_one(&app.database).await.unwrap();
     assert_eq!(tries.0, 1, "being held back is no try");
 }
 

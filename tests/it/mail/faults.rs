@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use doorpost::store::marks::Fate;
-use doorpost::store::outbox::Terms;
 use doorpost::worker::Outcome;
 use tokio::task::JoinSet;
 
@@ -135,6 +134,25 @@ async fn a_copy_after_a_lost_acceptance_has_the_same_id_and_either_link_works_on
 }
 
 #[tokio::test]
+async fn the_code_of_either_copy_works_and_both_share_their_tries() {
+    for (copy, wrong, status) in [(0, 4, 302), (1, 4, 302), (0, 5, 422), (1, 5, 422)] {
+        let (app, smtp) = start_with(&[("THROTTLE_CODE_LIMIT", "100")]).await;
+        let mut ada = app.browser();
+        ada.ask("/users/register", "ada@example.org").await;
+        smtp.next("END", Drop);
+        app.work().await;
+        app.advance(2);
+        app.work().await;
+        for _ in 0..wrong {
+            assert_eq!(ada.post("/users/log-in/code", "code=UUU-UU0").await.status, 422, "no code at all");
+            assert_eq!(ada.post("/users/log-in/code", "code=000-000").await.status, 422);
+        }
+        let form = format!("code={}", smtp.accepted()[copy].code());
+        assert_eq!(ada.post("/users/log-in/code", &form).await.status, status, "copy {copy} after {wrong} wrong ones");
+    }
+}
+
+#[tokio::test]
 async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
     let (app, smtp) = one_waiting().await;
     let mut tries = 0;
@@ -156,17 +174,17 @@ async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
 async fn a_worker_that_lost_its_lease_marks_nothing() {
     let (app, _smtp) = one_waiting().await;
     let store = &app.app.store;
-    let terms = Terms { lease: Duration::from_secs(60), link_lifetime: Duration::from_secs(900) };
-    let stopped = store.claim(app.clock.now(), terms, 9).await.unwrap().mails.remove(0);
-    assert!(store.claim(app.clock.now(), terms, 9).await.unwrap().mails.is_empty(), "it is in hand");
+    let lease = Duration::from_secs(60);
+    let stopped = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
+    assert!(store.claim(app.clock.now(), lease, 9).await.unwrap().mails.is_empty(), "it is in hand");
     app.advance(60);
-    let other = store.claim(app.clock.now(), terms, 9).await.unwrap().mails.remove(0);
+    let other = store.claim(app.clock.now(), lease, 9).await.unwrap().mails.remove(0);
     assert_eq!(stopped.id, other.id);
     let hold = Fate::Hold { held_at: 0, due_at: 0 };
-    for fate in [Fate::Remove, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {
+    for fate in [Fate::Over, Fate::Retry(0), hold, Fate::GiveBack, Fate::SetAside(0)] {
         assert!(store.mark(&[&stopped], fate, false).await.unwrap().is_empty(), "{fate:?}");
     }
-    assert_eq!(store.mark(&[&other], Fate::Remove, false).await.unwrap(), std::slice::from_ref(&other.id));
+    assert_eq!(store.mark(&[&other], Fate::Over, false).await.unwrap(), std::slice::from_ref(&other.id));
 }
 
 #[tokio::test]

@@ -28,6 +28,13 @@ impl Received {
         self.parse().body_text(0).expect("a text part").into_owned()
     }
 
+    /// The code in the subject.
+    pub fn code(&self) -> String {
+        let parsed = self.parse();
+        let subject = parsed.subject().expect("a subject");
+        subject.split(' ').next().expect("it begins with the code").to_owned()
+    }
+
     /// The path of the link in the text part.
     pub fn link(&self) -> String {
         let text = self.text();
