@@ -90,6 +90,15 @@ impl SendError {
         Self { fault, place, answered, reason }
     }
 
+    /// A refusal for good that meets one mail after the other isn't of the mails, whatever the server calls it:
+    /// "550 relaying denied" without a detailed code, or a provider's own rules at the end of the message.
+    pub fn seen_with(mut self, refuses_all: impl FnOnce() -> bool) -> Self {
+        if self.fault == Fault::Mail && refuses_all() {
+            self.fault = Fault::Sender;
+        }
+        self
+    }
+
     /// Without the parts of this address, which servers like to repeat.
     pub fn without(mut self, address: &Address) -> Self {
         let of_a_word = |c: char| !c.is_whitespace() && !"<>()[]\"',;:".contains(c);
@@ -157,12 +166,15 @@ impl SendError {
 }
 
 /// Whether a refusal for good is of this recipient or this content, and not of who sends: "relay access
-/// denied" and "sender not owned by user" (5.7.x, RFC 3463) come at RCPT TO, and a provider's own daily limit
-/// (5.4.5) anywhere. Those would refuse every mail until something is changed.
+/// denied" and "sender not owned by user" (5.7.x, RFC 3463) come at RCPT TO; a bad sender (5.1.7, 5.1.8) and a
+/// provider's own daily limit (5.4.5) anywhere; Exchange says after the message that this client may not send
+/// as this sender (5.7.60), through this connector (5.7.64), or as this tenant (5.7.70x). Those would refuse every mail until something is changed.
 fn is_of_the_mail(place: Place, reply: &Reply) -> bool {
     let words = reply.source().map(ToString::to_string).unwrap_or_default();
     let detail = words.split_whitespace().next().unwrap_or_default();
-    let of_the_sender = detail == "5.4.5" || place == Place::Recipient && detail.starts_with("5.7.");
+    let of_the_sender = matches!(detail, "5.1.7" | "5.1.8" | "5.4.5")
+        || place == Place::Recipient && detail.starts_with("5.7.")
+        || place == Place::Message && (matches!(detail, "5.7.60" | "5.7.64") || detail.starts_with("5.7.70"));
     reply.is_permanent() && !of_the_sender
 }
 

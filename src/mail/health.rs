@@ -35,6 +35,8 @@ struct State {
     looks: usize,
     /// Different mails that the server put off since it took one.
     put_off: Vec<String>,
+    /// Different mails that it refused for good since then.
+    refused: Vec<String>,
     late: bool,
     /// The last try failed where no look comes to.
     fails_late: bool,
@@ -65,9 +67,23 @@ impl Health {
         }
     }
 
+    /// The server took a mail.
+    pub fn took(&self) {
+        self.state().refused.clear();
+        self.answers();
+    }
+
+    /// The server refused this mail for good. Whether it has refused many since it took one: then it isn't for
+    /// the mails' sake.
+    pub fn refuses_all(&self, mail: &str) -> bool {
+        let mut state = self.state();
+        note(&mut state.refused, mail);
+        state.refused.len() == MANY
+    }
+
     /// The server took a mail, or refused it for its own sake. A pause stays: this connection may be older
     /// than what is wrong.
-    pub fn well(&self) {
+    pub fn answers(&self) {
         let mut state = self.state();
         state.put_off.clear();
         if state.pause.is_none() {
@@ -95,9 +111,7 @@ impl Health {
     pub fn put_off(&self, mail: &str, now: Micros) {
         let mut state = self.state();
         state.unreachable = None;
-        if state.put_off.len() < MANY && !state.put_off.iter().any(|id| id == mail) {
-            state.put_off.push(mail.to_owned());
-        }
+        note(&mut state.put_off, mail);
         if state.put_off.len() == MANY {
             state.failing_since.get_or_insert(now);
         }
@@ -125,7 +139,7 @@ impl Health {
         state.unreachable = unreachable;
     }
 
-    /// Takes note of how many mails wait, and of how long the oldest that is due does.
+    /// Takes note of how many mails wait that the daily limit doesn't hold back, and of how long the oldest that is due does.
     pub fn watch(&self, pending: i64, waiting: Duration, now: Micros) {
         let mut state = self.state();
         if pending == 0 && (state.put_off.len() == MANY || state.fails_late) {
@@ -166,6 +180,13 @@ impl Health {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes one of the first [`MANY`].
+fn note(mails: &mut Vec<String>, mail: &str) {
+    if mails.len() < MANY && !mails.iter().any(|id| id == mail) {
+        mails.push(mail.to_owned());
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Waiting {
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub mails: i64,
+    /// Those without them.
+    pub free: i64,
     /// When the mail that waits the longest was asked for, and since when one has been due the longest. Not
     /// one that the daily limit holds back: that shows to nobody.
     pub oldest: Option<Millis>,
@@ -72,15 +74,16 @@ impl Store {
 
     /// What waits to leave, at `now`.
     pub async fn pending(&self, now: Millis) -> Result<Pending, StoreError> {
-        let (mails, oldest, oldest_due) = sqlx::query_as(AssertSqlSafe(format!(
-            "SELECT CAST(COUNT(*) AS BIGINT), MIN(CASE WHEN held_at IS NULL THEN asked_at END),
+        let (mails, free, oldest, oldest_due) = sqlx::query_as(AssertSqlSafe(format!(
+            "SELECT CAST(COUNT(*) AS BIGINT), CAST(COUNT(CASE WHEN held_at IS NULL THEN 1 END) AS BIGINT),
+                 MIN(CASE WHEN held_at IS NULL THEN asked_at END),
                  MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN due_at END)
              FROM outbox WHERE {WAITS}"
         )))
         .bind(now)
         .fetch_one(&self.read)
         .await?;
-        Ok(Pending { mails, oldest, oldest_due })
+        Ok(Pending { mails, free, oldest, oldest_due })
     }
 
     /// After the clock was set back: what would be due later than anything may be is due at `due_at`; how

@@ -64,15 +64,22 @@ impl Mark {
     }
 }
 
-/// Gives back every mail that a process has in hand.
+/// Gives back every mail that a process has in hand, but those that have left.
 pub struct GiveBack {
     instance: Uuid,
+    left: Vec<String>,
 }
 
 impl GiveBack {
     pub(super) async fn make(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
-        let back = AssertSqlSafe(format!("UPDATE outbox SET {GIVEN_BACK} WHERE lease LIKE $1"));
-        let back = sqlx::query(back).bind(format!("{}.%", self.instance));
+        let but = if self.left.is_empty() {
+            String::new()
+        } else {
+            format!("AND id NOT IN ({})", markers(2, self.left.len()))
+        };
+        let back = format!("UPDATE outbox SET {GIVEN_BACK} WHERE email <> '' AND lease LIKE $1 {but}");
+        let back = sqlx::query(AssertSqlSafe(back)).bind(format!("{}.%", self.instance));
+        let back = self.left.iter().fold(back, |back, id| back.bind(id));
         Ok(back.execute(connection).await?.rows_affected())
     }
 }
@@ -91,10 +98,9 @@ impl Store {
         }
     }
 
-    /// Gives back every mail that this process has in hand, after all that was to be marked before; how
-    /// many.
-    pub async fn give_back_all(&self) -> Result<u64, StoreError> {
-        let back = GiveBack { instance: self.instance };
+    /// Gives back every mail that this process has in hand but those that have `left` already; how many.
+    pub async fn give_back_all_but(&self, left: Vec<String>) -> Result<u64, StoreError> {
+        let back = GiveBack { instance: self.instance, left };
         match self.commits.write(Write::GiveBack(back)).await? {
             Written::Rows(rows) => Ok(rows),
             _ => unreachable!("rows are answered with how many they were"),

@@ -1,7 +1,8 @@
 //! What became of the mails of a batch, written down: each as soon as it is known, and those for whom
 //! nothing left together.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -20,45 +21,71 @@ const UNMARKED: usize = 8;
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// What is being written down, by all workers together. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Writing {
+    /// Batches and their marks: in tasks of their own, which nothing that happens to a worker cuts off.
+    pub tasks: TaskTracker,
+    /// Mails that have left and aren't marked: whatever happens, they aren't given back.
+    left: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Writing {
+    /// From the moment in which the server has taken it.
+    pub fn has_left(&self, mail: &QueuedMail) {
+        self.lock().insert(mail.id.clone());
+    }
+
+    pub fn all_that_left(&self) -> Vec<String> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn marked(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The marks of a batch.
 pub struct Marks {
     app: Arc<App>,
-    /// Where marks are written: in tasks of their own, which nothing that happens to the batch cuts off.
-    writing: TaskTracker,
+    writing: Writing,
     /// Mails that have left: while one mark is on its way to the disk the next gathers.
-    sent: mpsc::Sender<(QueuedMail, Outcome)>,
+    sent: mpsc::Sender<Ended>,
     writer: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
-    /// What nothing is known to be said of but that it didn't leave: dropped, expired, given back.
-    dropped: Vec<(QueuedMail, Outcome)>,
-    expired: Vec<(QueuedMail, Outcome)>,
-    given_back: Vec<(QueuedMail, Outcome)>,
+    /// What nothing is known to be said of but that it didn't leave.
+    gathered: Vec<Ended>,
 }
 
+type Ended = (QueuedMail, Outcome);
+
 impl Marks {
-    pub fn new(app: &Arc<App>, writing: &TaskTracker) -> Self {
-        let (sent, gathered) = mpsc::channel(UNMARKED);
-        let writer = writing.spawn(write_down(app.clone(), gathered));
-        let (others, dropped, expired, given_back) = (vec![], vec![], vec![], vec![]);
-        Self { app: app.clone(), writing: writing.clone(), sent, writer, others, dropped, expired, given_back }
+    pub fn new(app: &Arc<App>, writing: &Writing) -> Self {
+        let (sent, ended) = mpsc::channel(UNMARKED);
+        let writer = writing.tasks.spawn(write_down(app.clone(), writing.clone(), ended));
+        Self { app: app.clone(), writing: writing.clone(), sent, writer, others: Vec::new(), gathered: Vec::new() }
     }
 
     /// Writes down what became of one mail, or gathers it.
     pub async fn make(&mut self, mail: QueuedMail, outcome: Outcome) {
         match outcome {
-            Outcome::Dropped => self.dropped.push((mail, outcome)),
-            Outcome::Expired => self.expired.push((mail, outcome)),
-            Outcome::GivenBack => self.given_back.push((mail, outcome)),
+            Outcome::Dropped | Outcome::Expired | Outcome::GivenBack => self.gathered.push((mail, outcome)),
             // At once, since the next mail may be stuck for long. If the writer panicked, it is tried again.
             Outcome::Sent => drop(self.sent.send((mail, outcome)).await),
-            _ => self.others.push(self.mark(vec![(mail, outcome)])),
+            _ => self.mark(vec![(mail, outcome)]),
         }
     }
 
     /// Returns once all is written down.
     pub async fn finish(mut self) {
-        for gathered in [&mut self.dropped, &mut self.expired, &mut self.given_back].map(std::mem::take) {
-            self.others.push(self.mark(gathered));
+        for outcome in [Outcome::Dropped, Outcome::Expired, Outcome::GivenBack] {
+            let (these, others) = self.gathered.drain(..).partition(|(_, became)| *became == outcome);
+            self.gathered = others;
+            self.mark(these);
         }
         drop(self.sent);
         self.others.push(self.writer);
@@ -68,20 +95,20 @@ impl Marks {
         }
     }
 
-    fn mark(&self, mails: Vec<(QueuedMail, Outcome)>) -> JoinHandle<()> {
-        self.writing.spawn(mark(self.app.clone(), mails))
+    fn mark(&mut self, mails: Vec<Ended>) {
+        self.others.push(self.writing.tasks.spawn(mark(self.app.clone(), self.writing.clone(), mails)));
     }
 }
 
-async fn write_down(app: Arc<App>, mut gathered: mpsc::Receiver<(QueuedMail, Outcome)>) {
+async fn write_down(app: Arc<App>, writing: Writing, mut ended: mpsc::Receiver<Ended>) {
     let mut mails = Vec::with_capacity(UNMARKED);
-    while gathered.recv_many(&mut mails, UNMARKED).await > 0 {
-        mark(app.clone(), std::mem::take(&mut mails)).await;
+    while ended.recv_many(&mut mails, UNMARKED).await > 0 {
+        mark(app.clone(), writing.clone(), std::mem::take(&mut mails)).await;
     }
 }
 
 /// Writes down one fate that mails share, if their lease still holds.
-async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
+async fn mark(app: Arc<App>, writing: Writing, ended: Vec<Ended>) {
     let now = app.clock.now();
     let Some((first, outcome)) = ended.first() else { return };
     let (id, fate) = (first.id.clone(), outcome.fate(first, now));
@@ -90,7 +117,7 @@ async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     let mails: Vec<_> = ended.iter().map(|(mail, _)| mail).collect();
     for left in (0..TRIES).rev() {
         match app.store.mark(&mails, fate, frees).await {
-            Ok(marked) => return noted(&app, ended, &marked),
+            Ok(marked) => return noted(&app, &writing, ended, &marked),
             Err(error) if left == 0 => {
                 tracing::error!(mail = id, %error, "can't be marked; it is tried again when its lease ends");
             }
@@ -102,8 +129,9 @@ async fn mark(app: Arc<App>, ended: Vec<(QueuedMail, Outcome)>) {
     }
 }
 
-fn noted(app: &App, ended: Vec<(QueuedMail, Outcome)>, marked: &[String]) {
+fn noted(app: &App, writing: &Writing, ended: Vec<Ended>, marked: &[String]) {
     for (mail, outcome) in ended {
+        writing.marked(&mail.id);
         if marked.contains(&mail.id) {
             note(app, &mail, outcome);
         } else {

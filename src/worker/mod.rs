@@ -12,9 +12,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::app::App;
+use marks::Writing;
 pub use outbox::{Postman, probe};
 pub use outcome::Outcome;
 pub use sweeper::{sweep, watch};
@@ -37,14 +38,14 @@ pub struct Workers {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     /// Batches, and what they write down.
-    handling: TaskTracker,
+    handling: Writing,
 }
 
 impl Workers {
     /// Starts `MAIL_CONCURRENCY` mailers and one sweeper.
     pub fn start(app: &Arc<App>) -> Self {
         let (stop, stopped) = watch::channel(false);
-        let (mut tasks, handling) = (JoinSet::new(), TaskTracker::new());
+        let (mut tasks, handling) = (JoinSet::new(), Writing::default());
         for _ in 0..app.config.mail_concurrency {
             tasks.spawn(mail(app.clone(), handling.clone(), stopped.clone()));
         }
@@ -61,10 +62,11 @@ impl Workers {
         let ended = timeout(for_mails, async { while self.tasks.join_next().await.is_some() {} }).await;
         if ended.is_err() {
             self.tasks.shutdown().await;
-            self.handling.close();
-            // What has left meanwhile is marked, and not given back.
-            let _ = timeout(GIVE_BACK / 2, self.handling.wait()).await;
-            match timeout(GIVE_BACK / 2, self.app.store.give_back_all()).await {
+            self.handling.tasks.close();
+            // What has left meanwhile is marked, or at least not given back.
+            let _ = timeout(GIVE_BACK / 2, self.handling.tasks.wait()).await;
+            let left = self.handling.all_that_left();
+            match timeout(GIVE_BACK / 2, self.app.store.give_back_all_but(left)).await {
                 Ok(Ok(mails)) => tracing::warn!(mails, "stuck with the mail server; given back to the queue"),
                 Ok(Err(error)) => {
                     tracing::error!(%error, "mails in hand can't be given back; they wait for their lease")
@@ -83,7 +85,7 @@ async fn try_out(app: Arc<App>, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-async fn mail(app: Arc<App>, handling: TaskTracker, mut stopped: watch::Receiver<bool>) {
+async fn mail(app: Arc<App>, handling: Writing, mut stopped: watch::Receiver<bool>) {
     let mut postman = Postman::new(handling.clone());
     while !*stopped.borrow() {
         // Wake, but still poll: the notification is armed before looking.
@@ -106,10 +108,10 @@ async fn mail(app: Arc<App>, handling: TaskTracker, mut stopped: watch::Receiver
 async fn batch(
     app: &Arc<App>,
     mut postman: Postman,
-    handling: &TaskTracker,
+    handling: &Writing,
     stopped: watch::Receiver<bool>,
 ) -> (Postman, Option<Duration>) {
-    let job = handling.spawn({
+    let job = handling.tasks.spawn({
         let app = app.clone();
         async move {
             let outcomes = postman.deliver(&app, || *stopped.borrow()).await;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
-use super::marks::Marks;
+use super::marks::{Marks, Writing};
 use super::outcome::Outcome;
 use super::plan::{Plan, Step, plan};
 use crate::app::App;
@@ -26,18 +24,18 @@ pub struct Postman {
     /// The last batch met with something that would stop the next mail as well.
     troubled: bool,
     /// What is being written down, though the batch may have been cut off.
-    writing: TaskTracker,
+    writing: Writing,
 }
 
 impl Default for Postman {
     fn default() -> Self {
-        Self::new(TaskTracker::new())
+        Self::new(Writing::default())
     }
 }
 
 impl Postman {
     /// What it writes down goes on in `writing`.
-    pub fn new(writing: TaskTracker) -> Self {
+    pub fn new(writing: Writing) -> Self {
         Self { line: Line::default(), most: 1, troubled: false, writing }
     }
 
@@ -98,11 +96,13 @@ impl Postman {
         app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));
         match sent {
             Ok(()) => {
-                app.health.well();
+                self.writing.has_left(mail);
+                app.health.took();
                 tracing::info!(mail = mail.id, purpose = mail.purpose.text(), "mail sent");
                 Outcome::Sent
             }
             Err(error) => {
+                let error = error.seen_with(|| app.health.refuses_all(&mail.id));
                 self.troubled = !error.is_about_the_mail();
                 failed(app, mail, &error)
             }
@@ -141,7 +141,7 @@ pub async fn probe(app: &App) -> bool {
 fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
     let (id, tries, now) = (&mail.id, mail.tries, app.clock.monotonic());
     match error.fault {
-        Fault::Mail => app.health.well(),
+        Fault::Mail => app.health.answers(),
         _ if error.is_about_the_mail() => app.health.put_off(id, now),
         _ => app.health.ill(error, now, false),
     }

@@ -51,7 +51,7 @@ pub async fn watch(app: &App) -> Result<(), StoreError> {
     let now = app.clock.now();
     let waiting = app.store.pending(now).await?;
     let since = |asked_at: Option<Millis>| Duration::from_millis(asked_at.map_or(0, |at| (now - at).max(0)) as u64);
-    app.health.watch(waiting.mails, since(waiting.oldest_due), app.clock.monotonic());
+    app.health.watch(waiting.free, since(waiting.oldest_due), app.clock.monotonic());
     app.metrics.outbox(waiting.mails, since(waiting.oldest));
     if let Some(limit) = app.config.daily_limit {
         let left = (limit.mails - app.store.sent_in_a_day(now).await?).max(0);

@@ -20,6 +20,9 @@ async fn a_refusal_of_who_sends_loses_no_mail() {
         ("RCPT", "553 5.7.1 Sender address rejected: not owned by user"),
         ("RCPT", "550 5.4.5 Daily user sending limit exceeded"),
         ("END", "550 5.4.5 Daily user sending limit exceeded"),
+        ("RCPT", "553 5.1.8 Domain of sender address does not exist"),
+        ("END", "550 5.7.60 SMTP; Client does not have permissions to send as this sender"),
+        ("END", "550 5.7.708 Service unavailable. Traffic not accepted from this IP"),
     ] {
         let (app, smtp) = start().await;
         ask(&app, "/users/register", "ada@example.org").await;
@@ -42,6 +45,25 @@ async fn a_refusal_of_the_recipient_or_the_content_is_final_whatever_its_detail(
         ask(&app, "/users/register", "ada@example.org").await;
         smtp.next(place, Say(reply));
         assert_eq!(app.work().await, [Failed], "{place}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_everybody_refuses_who_sends_whatever_it_says() {
+    for (place, reply) in [("RCPT", "550 relaying denied"), ("END", "554 message rejected: sender is not verified")] {
+        let (app, smtp) = start().await;
+        smtp.always(place, Say(reply));
+        for (student, outcome) in [("ada", Failed), ("bob", Failed), ("eve", Later), ("kim", Later)] {
+            ask(&app, "/users/register", &format!("{student}@example.org")).await;
+            assert_eq!(app.work().await, [outcome], "{student}: {reply}");
+        }
+        smtp.mend();
+        app.advance(2);
+        assert_eq!(app.work().await, [Sent; 2], "{reply}");
+        // One that is refused among others is its own fault again.
+        ask(&app, "/users/register", "lou@example.org").await;
+        smtp.next(place, Say(reply));
+        assert_eq!(app.work().await, [Failed], "{reply}");
     }
 }
 

@@ -171,6 +171,18 @@ async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
 }
 
 #[tokio::test]
+async fn what_has_left_is_not_given_back_when_the_rest_is() {
+    let (app, _smtp) = one_waiting().await;
+    ask(&app, "/users/register", "bob@example.org").await;
+    let (store, lease) = (&app.app.store, Duration::from_secs(60));
+    let mails = store.claim(app.clock.now(), lease, 9).await.unwrap().mails;
+    assert_eq!(store.give_back_all_but(vec![mails[0].id.clone()]).await.unwrap(), 1);
+    let due = store.claim(app.clock.now(), lease, 9).await.unwrap().mails;
+    assert_eq!(due.iter().map(|mail| &mail.id).collect::<Vec<_>>(), [&mails[1].id]);
+    assert_eq!(store.mark(&[&mails[0]], Fate::Over, false).await.unwrap(), std::slice::from_ref(&mails[0].id));
+}
+
+#[tokio::test]
 async fn a_worker_that_lost_its_lease_marks_nothing() {
     let (app, _smtp) = one_waiting().await;
     let store = &app.app.store;
