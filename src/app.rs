@@ -14,6 +14,7 @@ use crate::domain::return_to::ReturnPolicy;
 use crate::mail::{Health, Mailbox, Mailer, Smtp};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+use crate::throttle::postgres::PostgresCounters;
 use crate::throttle::{SharedCounters, Throttle};
 use crate::web::assets::{self, Assets};
 use crate::web::client::Watch;
@@ -54,9 +55,18 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The system's clock and randomness.
-    pub fn system() -> Self {
-        Self { clock: Clock::system(), random: os_random, shared_counters: None }
+    /// The system's clock and randomness, and the counters that the settings name.
+    pub fn system(config: &Config) -> Result<Self, String> {
+        Ok(Self { clock: Clock::system(), random: os_random, shared_counters: Self::counters(config)? })
+    }
+
+    /// The counters that replicas share; none where they live in this process.
+    pub fn counters(config: &Config) -> Result<Option<Arc<dyn SharedCounters>>, String> {
+        if !config.throttle.shared {
+            return Ok(None);
+        }
+        let counters = PostgresCounters::new(&config.database_url.0).map_err(|e| format!("DATABASE_URL: {e}"))?;
+        Ok(Some(Arc::new(counters)))
     }
 }
 

@@ -41,7 +41,8 @@ async fn serve(config: Config) -> Result<ExitCode, String> {
     let admin = config.admin_bind.as_ref().map(Listener::open).transpose();
     let admin = admin.map_err(|e| format!("ADMIN_BIND: {e}; choose another, or off"))?;
     let store = Store::open(&config.database_url.0).await.map_err(|e| e.to_string())?;
-    let app = Arc::new(App::new(config, store, Surroundings::system())?);
+    let around = Surroundings::system(&config)?;
+    let app = Arc::new(App::new(config, store, around)?);
     let mut signals = Signals::listen().map_err(|e| format!("the system gives no signals: {e}"))?;
     let workers = Workers::start(&app);
     greet(&app);
@@ -109,7 +110,9 @@ fn greet(app: &App) {
     if let Some((limit, needed)) = app.config.throttle.too_high() {
         tracing::warn!("a limit of {limit} is only counted up to with THROTTLE_MEMORY_MIB={needed} or more");
     }
-    if app.config.throttle.key_secret.is_none() {
-        tracing::debug!("THROTTLE_KEY_SECRET is unset: the counters' keys are plain digests");
+    if app.config.throttle.key_secret.is_none() && app.store.secret().is_none() {
+        tracing::warn!(
+            "THROTTLE_KEY_SECRET is unset: who reads the database could try out codes; set it, the same on every replica"
+        );
     }
 }

@@ -25,6 +25,8 @@ impl DailyLimit {
 #[derive(Clone, Debug)]
 pub struct ThrottleConfig {
     pub enabled: bool,
+    /// Whether the counters live in PostgreSQL, shared by all replicas, and not in this process.
+    pub shared: bool,
     pub ip_burst: Ceiling,
     pub ip_hourly: Ceiling,
     pub email: Ceiling,

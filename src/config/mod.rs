@@ -99,6 +99,9 @@ impl Config {
             problems.push(format!("COOKIE_DOMAIN: {domain} does not contain BASE_URL's host {own}"));
         }
         self.throttle.check_whole(problems);
+        if self.throttle.shared && !values::is_postgres(&self.database_url.0) {
+            problems.push("THROTTLE_STORE: postgres needs a DATABASE_URL that begins with postgres://".into());
+        }
         if self.session_idle > self.session_lifetime {
             problems.push("SESSION_IDLE_SECONDS: must not exceed SESSION_LIFETIME_SECONDS".into());
         }
@@ -114,11 +117,13 @@ struct Reader(Sources);
 
 impl Reader {
     fn config(&mut self) -> Config {
+        let database_url = self.value("DATABASE_URL", values::database_url);
+        let on_postgres = values::is_postgres(&database_url.0);
         Config {
             bind: self.value("BIND", values::bind),
             admin_bind: self.value("ADMIN_BIND", values::bind_or_off),
             base_url: self.value("BASE_URL", values::base_url),
-            database_url: self.value("DATABASE_URL", values::database_url),
+            database_url,
             smtp: self.optional("SMTP_URL", SmtpUrl::parse),
             mail_from: self.value("MAIL_FROM", values::mailbox),
             mail_reply_to: self.optional("MAIL_REPLY_TO", values::mailbox),
@@ -134,7 +139,7 @@ impl Reader {
             session_idle: self.seconds("SESSION_IDLE_SECONDS"),
             cookie_domain: self.optional("COOKIE_DOMAIN", values::host),
             return_hosts: self.value("RETURN_HOSTS", values::hosts),
-            throttle: self.throttle(),
+            throttle: self.throttle(on_postgres),
             trusted_proxies: self.value("TRUSTED_PROXIES", values::networks),
             trusted_proxy_hops: self.value("TRUSTED_PROXY_HOPS", values::number::<0, 20>) as usize,
             log_json: self.value("LOG_FORMAT", |v| values::word(v, ["text", "json"])) == 1,
@@ -148,11 +153,12 @@ impl Reader {
         mails.map(|mails| DailyLimit { mails: mails as i64, reserve: (mails as i64 * reserve + 99) / 100 })
     }
 
-    fn throttle(&mut self) -> ThrottleConfig {
+    fn throttle(&mut self, on_postgres: bool) -> ThrottleConfig {
         let window = self.seconds("THROTTLE_ANONYMOUS_WINDOW_SECONDS");
         let anonymous = self.value("THROTTLE_ANONYMOUS_LIMIT", values::limit_or_off);
-        self.value("THROTTLE_STORE", |v| values::word(v, ["memory"]));
+        let store = self.optional("THROTTLE_STORE", |v| values::word(v, ["memory", "postgres"]));
         ThrottleConfig {
+            shared: store.map_or(on_postgres, |store| store == 1),
             enabled: self.value("THROTTLE_ENABLED", values::flag),
             ip_burst: self.ceiling("THROTTLE_IP_BURST_LIMIT", "THROTTLE_IP_BURST_WINDOW_SECONDS"),
             ip_hourly: self.ceiling("THROTTLE_IP_HOURLY_LIMIT", "THROTTLE_IP_HOURLY_WINDOW_SECONDS"),

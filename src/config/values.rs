@@ -75,15 +75,31 @@ pub fn is_loopback(url: &Url) -> bool {
 }
 
 pub fn database_url(text: &str) -> Result<Hidden, String> {
-    if text.starts_with("postgres:") || text.starts_with("postgresql:") {
-        return Err("this version keeps its data in SQLite only: use sqlite:data/doorpost.db".into());
+    if is_postgres(text) {
+        return postgres_url(text);
     }
     if text.contains(":memory:") || text.contains("mode=") {
         return Err("must name a file, as in sqlite:data/doorpost.db: what is queued has to survive".into());
     }
     match text.strip_prefix("sqlite:") {
         Some(file) if !file.trim_start_matches("//").is_empty() => Ok(Hidden(text.to_owned())),
-        _ => Err("is not like sqlite:data/doorpost.db".into()),
+        _ => Err("is not like sqlite:data/doorpost.db or postgres://user:password@host/doorpost".into()),
+    }
+}
+
+/// Whether `DATABASE_URL` names a PostgreSQL.
+pub fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres:") || url.starts_with("postgresql:")
+}
+
+fn postgres_url(text: &str) -> Result<Hidden, String> {
+    let like = "is not like postgres://user:password@host/doorpost";
+    let url = Url::parse(text).map_err(|e| format!("{like}: {e}"))?;
+    let named = |option: &str| url.query_pairs().any(|(name, value)| name == option && !value.is_empty());
+    match (url.host_str(), url.path().trim_start_matches('/')) {
+        (None | Some(""), _) if !named("host") => Err(format!("{like}: no host")),
+        (_, "") if !named("dbname") => Err(format!("{like}: no database")),
+        _ => Ok(Hidden(text.to_owned())),
     }
 }
 

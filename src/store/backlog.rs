@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::AssertSqlSafe;
 
 use super::outbox::{OVER, Purpose, WAITS};
-use super::{Store, StoreError, first_id};
+use super::{Store, StoreError, in_time};
 use crate::clock::Millis;
 
 /// A queued mail as the operator sees it.
@@ -74,15 +74,14 @@ impl Store {
 
     /// What waits to leave, at `now`.
     pub async fn pending(&self, now: Millis) -> Result<Pending, StoreError> {
-        let (mails, free, oldest, oldest_due) = sqlx::query_as(AssertSqlSafe(format!(
+        let pending = sqlx::query_as(AssertSqlSafe(format!(
             "SELECT CAST(COUNT(*) AS BIGINT), CAST(COUNT(CASE WHEN held_at IS NULL THEN 1 END) AS BIGINT),
                  MIN(CASE WHEN held_at IS NULL THEN asked_at END),
                  MIN(CASE WHEN held_at IS NULL AND due_at <= $1 THEN due_at END)
              FROM outbox WHERE {WAITS}"
         )))
-        .bind(now)
-        .fetch_one(&self.read)
-        .await?;
+        .bind(now);
+        let (mails, free, oldest, oldest_due) = in_time(pending.fetch_one(&self.read)).await?;
         Ok(Pending { mails, free, oldest, oldest_due })
     }
 
@@ -97,10 +96,12 @@ impl Store {
     /// many were held back by the daily limit, and how many not.
     pub async fn expire(&self, now: Millis, most: i64) -> Result<(u64, u64), StoreError> {
         let rows: Vec<(Option<i64>,)> = sqlx::query_as(AssertSqlSafe(format!(
-            "UPDATE outbox SET {OVER} WHERE {WAITS} AND id IN (
+            "WITH late AS MATERIALIZED (
                  SELECT id FROM outbox
-                 WHERE {WAITS} AND deadline_at <= $1 AND (lease IS NULL OR due_at <= $1) LIMIT $2)
-             RETURNING held_at"
+                 WHERE {WAITS} AND deadline_at <= $1 AND (lease IS NULL OR due_at <= $1) LIMIT $2{})
+             UPDATE outbox SET {OVER} WHERE id IN (SELECT id FROM late)
+             RETURNING held_at",
+            self.unlocked
         )))
         .bind(now)
         .bind(most)
@@ -108,23 +109,6 @@ impl Store {
         .await?;
         let held = rows.iter().filter(|(held_at,)| held_at.is_some()).count();
         Ok((held as u64, (rows.len() - held) as u64))
-    }
-
-    /// Removes mails that were set aside before `before`, at most `most` of them; how many.
-    pub async fn sweep_failed(&self, before: Millis, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query(
-            "DELETE FROM outbox WHERE id IN (
-                 SELECT id FROM outbox WHERE email <> '' AND failed_at <= $1 LIMIT $2)",
-        );
-        Ok(done.bind(before).bind(most).execute(&self.write).await?.rows_affected())
-    }
-
-    /// Removes what is left of requests that are over and were made before `asked`, at most `most` of them; how
-    /// many.
-    pub async fn sweep_over(&self, asked: Millis, most: i64) -> Result<u64, StoreError> {
-        let done =
-            sqlx::query("DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE id < $1 AND email = '' LIMIT $2)");
-        Ok(done.bind(first_id(asked)).bind(most).execute(&self.write).await?.rows_affected())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Typed codes: a try is counted before it is looked at, for known and unknown addresses alike.
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, in_time};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
@@ -32,6 +32,15 @@ impl Store {
         now: Millis,
         fits: impl Fn(&Candidate) -> bool,
     ) -> Result<Option<Hash>, StoreError> {
+        in_time(self.count_and_find(browser, now, fits)).await
+    }
+
+    async fn count_and_find(
+        &self,
+        browser: &Hash,
+        now: Millis,
+        fits: impl Fn(&Candidate) -> bool,
+    ) -> sqlx::Result<Option<Hash>> {
         let mut transaction = self.write.begin().await?;
         let count = sqlx::query(
             "UPDATE outbox SET code_tries = code_tries + 1 WHERE id IN (

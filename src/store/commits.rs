@@ -70,7 +70,9 @@ impl Commits {
 async fn write_together(pool: AnyPool, mut waiting: mpsc::Receiver<Waiting>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.recv_many(&mut batch, TOGETHER).await > 0 {
-        match commit(&pool, &mut batch).await {
+        // Whoever waits for it has been told by then; the next batch may fare better.
+        let committed = tokio::time::timeout(2 * PATIENCE, commit(&pool, &mut batch)).await;
+        match committed.unwrap_or_else(|_| Err(sqlx::Error::PoolTimedOut)) {
             Ok(written) => answer(batch.drain(..), written.into_iter().map(Ok)),
             Err(error) => answer(batch.drain(..), std::iter::repeat(Err(error.to_string()))),
         }

@@ -7,7 +7,7 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 use super::outbox::Purpose;
 use super::tries::Tries;
 use super::users::{self, Account, User};
-use super::{Store, StoreError, first_id, sessions};
+use super::{Store, StoreError, in_time, sessions};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
@@ -141,41 +141,46 @@ impl Store {
     /// Uses a link: one transaction, one deciding statement. If anything after it fails, the link is
     /// still good.
     pub async fn use_link(&self, entry: &Use<'_>) -> Result<Entry, StoreError> {
+        match in_time(self.win(entry)).await? {
+            Some(entered) => Ok(entered),
+            None => self.lost(entry).await,
+        }
+    }
+
+    /// None where the link isn't good, or not any more.
+    async fn win(&self, entry: &Use<'_>) -> sqlx::Result<Option<Entry>> {
         let mut transaction = self.write.begin().await?;
-        // Race on a single-use link: of any number of posts, this changes the row for one. A link made
-        // for another purpose never signs anybody in.
-        let won: Option<(String, String, Option<String>)> = sqlx::query_as(
-            "UPDATE links SET used_at = $1, used_browser = $2
-             WHERE token_hash = $3 AND used_at IS NULL AND expires_at > $1
-               AND purpose IN ('log_in', 'register')
-             RETURNING purpose, email, return_to",
+        // Race on a single-use link: of any number of posts, this changes the row for one. Its siblings end in
+        // the same statement and so in one order: two of them used at once don't wait for each other. A link
+        // made for another purpose never signs anybody in.
+        let ended: Vec<(String, String, String, Option<String>)> = sqlx::query_as(
+            "UPDATE links SET used_at = $1, used_browser = CASE WHEN token_hash = $3 THEN $2 END
+             WHERE used_at IS NULL AND email = (
+                 SELECT email FROM links WHERE token_hash = $3 AND used_at IS NULL AND expires_at > $1
+                     AND purpose IN ('log_in', 'register'))
+             RETURNING token_hash, purpose, email, return_to",
         )
         .bind(entry.now)
         .bind(entry.browser.as_str())
         .bind(entry.link.as_str())
-        .fetch_optional(&mut *transaction)
+        .fetch_all(&mut *transaction)
         .await?;
-        let Some((purpose, email, return_to)) = won else {
-            drop(transaction);
-            return self.lost(entry).await;
+        let won = ended.into_iter().find(|(hash, ..)| hash == entry.link.as_str());
+        let Some((_, purpose, email, return_to)) = won else {
+            transaction.rollback().await?;
+            return Ok(None);
         };
-        sqlx::query("UPDATE links SET used_at = $1 WHERE email = $2 AND token_hash <> $3 AND used_at IS NULL")
-            .bind(entry.now)
-            .bind(&email)
-            .bind(entry.link.as_str())
-            .execute(&mut *transaction)
-            .await?;
         if Purpose::read(&purpose) == Purpose::Register {
             // Pre-registration: the account comes into being here, and nothing of whoever asked
             // before the owner confirmed is in it.
             users::create(&mut transaction, &email, entry.now).await?;
         }
         let Some(user) = users::active(&mut transaction, &email).await? else {
-            return Ok(Entry::Dead(DeadLink::Unknown));
+            return Ok(Some(Entry::Dead(DeadLink::Unknown)));
         };
         sessions::start(&mut transaction, &user, entry).await?;
         transaction.commit().await?;
-        Ok(Entry::SignedIn { user, return_to })
+        Ok(Some(Entry::SignedIn { user, return_to }))
     }
 
     /// Somebody used the link before, or it never worked.
@@ -191,27 +196,10 @@ impl Store {
     }
 
     async fn link_row(&self, hash: &Hash) -> Result<Option<Row>, StoreError> {
-        Ok(sqlx::query_as(
+        let row = sqlx::query_as(
             "SELECT purpose, email, browser, return_to, expires_at, used_at, used_browser
              FROM links WHERE token_hash = $1 AND purpose IN ('log_in', 'register')",
-        )
-        .bind(hash.as_str())
-        .fetch_optional(&self.read)
-        .await?)
-    }
-
-    /// Removes links that were asked for before `asked` and ended before `ended`, at most `most` of them; how
-    /// many it were. Requests are named by the time they were made, so that one index serves both.
-    pub async fn sweep_links(&self, asked: Millis, ended: Millis, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query(
-            "DELETE FROM links WHERE token_hash IN (
-                 SELECT token_hash FROM links WHERE outbox_id < $1 AND expires_at <= $2 LIMIT $3)",
-        )
-        .bind(first_id(asked))
-        .bind(ended)
-        .bind(most)
-        .execute(&self.write)
-        .await?;
-        Ok(done.rows_affected())
+        );
+        in_time(row.bind(hash.as_str()).fetch_optional(&self.read)).await
     }
 }

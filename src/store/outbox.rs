@@ -99,6 +99,7 @@ pub struct Claim {
     now: Millis,
     until: Millis,
     most: i64,
+    unlocked: &'static str,
 }
 
 /// What a claim came to.
@@ -127,11 +128,12 @@ impl Claim {
     /// only: those before them are taken by this very claim.
     async fn drop_strangers(&self, connection: &mut AnyConnection) -> sqlx::Result<u64> {
         let drop = sqlx::query(AssertSqlSafe(format!(
-            "UPDATE outbox SET {OVER} WHERE {WAITS} AND due_at <= $1 AND id IN (
-                 SELECT id FROM (
-                     SELECT id, email FROM outbox WHERE {WAITS} AND purpose = 'log_in' AND due_at <= $1
-                     ORDER BY due_at LIMIT $2) AS nearest
-                 WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email))"
+            "WITH nearest AS MATERIALIZED (
+                 SELECT id, email FROM outbox WHERE {WAITS} AND purpose = 'log_in' AND due_at <= $1
+                 ORDER BY due_at LIMIT $2{})
+             UPDATE outbox SET {OVER} WHERE id IN (
+                 SELECT id FROM nearest WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.email = nearest.email))",
+            self.unlocked
         )));
         Ok(drop.bind(self.now).bind(LOOKED_AT).execute(connection).await?.rows_affected())
     }
@@ -139,12 +141,13 @@ impl Claim {
     /// One statement decides who gets them, and looks up whose they are.
     async fn take(&self, connection: &mut AnyConnection) -> sqlx::Result<Vec<QueuedMail>> {
         let rows: Vec<Row> = sqlx::query_as(AssertSqlSafe(format!(
-            "UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1
-             WHERE {WAITS} AND due_at <= $3 AND id IN (
-                 SELECT id FROM outbox WHERE {WAITS} AND due_at <= $3 ORDER BY purpose, due_at LIMIT $4)
+            "WITH next AS MATERIALIZED (
+                 SELECT id FROM outbox WHERE {WAITS} AND due_at <= $3 ORDER BY purpose, due_at LIMIT $4{})
+             UPDATE outbox SET lease = $1, due_at = $2, tries = tries + 1 WHERE id IN (SELECT id FROM next)
              RETURNING id, purpose, email, browser, agent, return_to, asked_at, deadline_at, lease, tries, held_at,
                  (SELECT CASE WHEN disabled_at IS NULL THEN 'active' ELSE 'disabled' END
-                  FROM users WHERE users.email = outbox.email)"
+                  FROM users WHERE users.email = outbox.email)",
+            self.unlocked
         )))
         .bind(&self.lease)
         .bind(self.until)
@@ -174,7 +177,7 @@ impl Store {
     /// longest due first.
     pub async fn claim(&self, now: Millis, lease: Duration, most: i64) -> Result<Claimed, StoreError> {
         let (until, lease) = (now + millis(lease), format!("{}.{}", self.instance, Uuid::now_v7()));
-        let claim = Claim { lease, now, until, most };
+        let claim = Claim { lease, now, until, most, unlocked: self.unlocked };
         match self.commits.write(Write::Claim(claim)).await? {
             Written::Claimed(claimed) => Ok(claimed),
             _ => unreachable!("a claim is answered with what was claimed"),

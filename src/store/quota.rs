@@ -3,11 +3,11 @@
 
 use sqlx::{AnyConnection, AssertSqlSafe};
 
-use super::{Store, StoreError, markers};
+use super::{Store, StoreError, in_time, markers};
 use crate::clock::Millis;
 
 /// How far back the limit looks.
-const DAY: Millis = 24 * 3600 * 1000;
+pub(super) const DAY: Millis = 24 * 3600 * 1000;
 /// A mail sent at `t` counts during `[t, t + 24 h)`.
 const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM mails_sent WHERE sent_at > $1";
 
@@ -46,14 +46,7 @@ pub(super) async fn free(connection: &mut AnyConnection, places: &[String]) -> s
 impl Store {
     /// How many mails count against the limit.
     pub async fn sent_in_a_day(&self, now: Millis) -> Result<i64, StoreError> {
-        let (sent,): (i64,) = sqlx::query_as(COUNT).bind(now - DAY).fetch_one(&self.read).await?;
+        let (sent,): (i64,) = in_time(sqlx::query_as(COUNT).bind(now - DAY).fetch_one(&self.read)).await?;
         Ok(sent)
-    }
-
-    /// Removes what counts no more, at most `most` rows; how many.
-    pub async fn sweep_places(&self, now: Millis, most: i64) -> Result<u64, StoreError> {
-        let done =
-            sqlx::query("DELETE FROM mails_sent WHERE id IN (SELECT id FROM mails_sent WHERE sent_at <= $1 LIMIT $2)");
-        Ok(done.bind(now - DAY).bind(most).execute(&self.write).await?.rows_affected())
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::links::Use;
 use super::users::User;
-use super::{Store, StoreError};
+use super::{Store, StoreError, in_time};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
@@ -47,7 +47,7 @@ pub(super) async fn start(connection: &mut AnyConnection, user: &User, entry: &U
 impl Store {
     /// The live session of a cookie's hash; notes that it was seen.
     pub async fn session(&self, token: &Hash, now: Millis, idle: Duration) -> Result<Option<Session>, StoreError> {
-        let row: Option<(String, i64, String, String)> = sqlx::query_as(
+        let row = sqlx::query_as(
             "SELECT sessions.id, sessions.seen_at, users.id, users.email
              FROM sessions JOIN users ON users.id = sessions.user_id
              WHERE sessions.token_hash = $1 AND sessions.expires_at > $2 AND sessions.seen_at > $3
@@ -55,9 +55,8 @@ impl Store {
         )
         .bind(token.as_str())
         .bind(now)
-        .bind(now - idle.as_millis() as Millis)
-        .fetch_optional(&self.read)
-        .await?;
+        .bind(now - idle.as_millis() as Millis);
+        let row: Option<(String, i64, String, String)> = in_time(row.fetch_optional(&self.read)).await?;
         let Some((id, seen_at, user_id, email)) = row else { return Ok(None) };
         if seen_at <= now - seen_every(idle)
             && let Err(error) = self.see_session(&id, now, seen_at).await
@@ -70,52 +69,32 @@ impl Store {
 
     /// Of parallel visits that all found `seen_at`, one writes.
     async fn see_session(&self, id: &str, now: Millis, seen_at: Millis) -> Result<(), StoreError> {
-        sqlx::query("UPDATE sessions SET seen_at = $1 WHERE id = $2 AND seen_at = $3")
-            .bind(now)
-            .bind(id)
-            .bind(seen_at)
-            .execute(&self.write)
-            .await?;
-        Ok(())
+        let see = sqlx::query("UPDATE sessions SET seen_at = $1 WHERE id = $2 AND seen_at = $3");
+        in_time(see.bind(now).bind(id).bind(seen_at).execute(&self.write)).await.map(drop)
     }
 
     /// Ends one session on the server.
     pub async fn end_session(&self, token: &Hash) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(token.as_str()).execute(&self.write).await?;
-        Ok(())
+        let end = sqlx::query("DELETE FROM sessions WHERE token_hash = $1").bind(token.as_str());
+        in_time(end.execute(&self.write)).await.map(drop)
     }
 
     /// Ends every session of an account.
     pub async fn end_all_sessions(&self, user_id: &str) -> Result<(), StoreError> {
-        sqlx::query("DELETE FROM sessions WHERE user_id = $1").bind(user_id).execute(&self.write).await?;
-        Ok(())
+        let end = sqlx::query("DELETE FROM sessions WHERE user_id = $1").bind(user_id);
+        in_time(end.execute(&self.write)).await.map(drop)
     }
 
     /// How many devices are signed in to an account.
     pub async fn count_sessions(&self, user_id: &str, now: Millis, idle: Duration) -> Result<i64, StoreError> {
-        let (rows,): (i64,) = sqlx::query_as(
+        let count = sqlx::query_as(
             "SELECT CAST(COUNT(*) AS BIGINT) FROM sessions
              WHERE user_id = $1 AND expires_at > $2 AND seen_at > $3",
         )
         .bind(user_id)
         .bind(now)
-        .bind(now - idle.as_millis() as Millis)
-        .fetch_one(&self.read)
-        .await?;
+        .bind(now - idle.as_millis() as Millis);
+        let (rows,): (i64,) = in_time(count.fetch_one(&self.read)).await?;
         Ok(rows)
-    }
-
-    /// Removes sessions that are over, at most `most` of them; how many it were.
-    pub async fn sweep_sessions(&self, now: Millis, idle: Duration, most: i64) -> Result<u64, StoreError> {
-        let done = sqlx::query(
-            "DELETE FROM sessions WHERE id IN (
-                 SELECT id FROM sessions WHERE expires_at <= $1 OR seen_at <= $2 LIMIT $3)",
-        )
-        .bind(now)
-        .bind(now - idle.as_millis() as Millis)
-        .bind(most)
-        .execute(&self.write)
-        .await?;
-        Ok(done.rows_affected())
     }
 }

@@ -3,7 +3,7 @@
 use sqlx::AnyConnection;
 use uuid::Uuid;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, in_time};
 use crate::clock::Millis;
 
 /// An account that may sign in.
@@ -25,10 +25,8 @@ pub enum Account {
 impl Store {
     /// The account of a folded address.
     pub async fn account(&self, email: &str) -> Result<Account, StoreError> {
-        let row: Option<(Option<i64>,)> = sqlx::query_as("SELECT disabled_at FROM users WHERE email = $1")
-            .bind(email)
-            .fetch_optional(&self.read)
-            .await?;
+        let row = sqlx::query_as("SELECT disabled_at FROM users WHERE email = $1").bind(email);
+        let row: Option<(Option<i64>,)> = in_time(row.fetch_optional(&self.read)).await?;
         Ok(match row {
             None => Account::None,
             Some((None,)) => Account::Active,

@@ -36,6 +36,12 @@ impl Counter {
         }
     }
 
+    /// Whether replicas that share counters share this one: what is spent on a stranger's behalf, and what
+    /// could be guessed. The rest only keeps the process itself from being overrun.
+    pub(super) fn is_shared(self) -> bool {
+        self != Self::Anonymous
+    }
+
     /// Its share of `THROTTLE_MEMORY_MIB`; the rest is for remembered denials.
     pub(super) fn memory_percent(self) -> u64 {
         match self {

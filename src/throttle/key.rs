@@ -16,6 +16,11 @@ use crate::domain::email::Email;
 pub struct Key([u8; 16]);
 
 impl Key {
+    /// As a shared store keeps it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The 12 hex digits, without asking for memory: every request's log line has them.
     pub fn short(&self) -> ShortKey {
         let mut digits = [0; 12];

@@ -9,43 +9,24 @@ mod counter;
 mod key;
 pub mod log;
 pub mod memory;
+pub mod postgres;
+mod shared;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-use moka::policy::EvictionPolicy;
-use moka::sync::Cache;
 
 use crate::client_ip::Network;
 use crate::clock::{Clock, Micros};
 use crate::config::ThrottleConfig;
 use crate::domain::email::Email;
 use crate::telemetry::{self, Metrics};
-use breaker::Breaker;
 pub use counter::{Counter, Hit, Refusal};
 pub use key::{Key, Keys};
 use log::Verdict;
 use memory::Memory;
-
-/// The most a request may lose to a counter store that doesn't answer.
-const STORE_TIMEOUT: Duration = Duration::from_millis(300);
-/// What a remembered denial takes in moka.
-const DENIAL_BYTES: u64 = 400;
-
-/// Counters outside this process, shared by every replica.
-pub trait SharedCounters: Send + Sync {
-    /// Settles the hits in order; each only if the one before was allowed. One verdict a hit asked.
-    fn settle<'a>(&'a self, hits: &'a [Hit]) -> StoreAnswer<'a>;
-    /// A label of `doorpost_throttle_store_failures_total`.
-    fn name(&self) -> &'static str;
-}
-
-/// What a shared store answers, some time.
-pub type StoreAnswer<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<Verdict>, Box<dyn fmt::Display + Send>>> + Send + 'a>>;
+use shared::Shared;
+pub use shared::{Answer, Failure, SharedCounters};
 
 /// How often a counter allowed and refused.
 struct Decided {
@@ -61,11 +42,7 @@ pub struct Throttle {
     metrics: Arc<Metrics>,
     decided: [Decided; Counter::ALL.len()],
     memory: Memory,
-    shared: Option<Arc<dyn SharedCounters>>,
-    breaker: Breaker,
-    /// Since a refused hit leaves no trace, a denial holds until its instant: it is answered from
-    /// here, and a flood never reaches either store.
-    denials: Cache<(Counter, Key), Micros>,
+    shared: Option<Shared>,
 }
 
 impl Throttle {
@@ -79,10 +56,6 @@ impl Throttle {
     ) -> Self {
         let bytes = config.memory_mib * 1024 * 1024;
         let longest = |counter: Counter| counter.ceiling(config).map_or(Duration::from_secs(1), |c| c.window);
-        let denials = Cache::builder()
-            .max_capacity(bytes / 100 * 10 / DENIAL_BYTES)
-            .eviction_policy(EvictionPolicy::lru())
-            .build();
         Self {
             keys: Keys::new(config.key_secret.as_ref()),
             memory: Memory::new(bytes, longest),
@@ -93,9 +66,7 @@ impl Throttle {
                 deny: metrics.decisions(counter.name(), "deny"),
             }),
             metrics,
-            shared,
-            breaker: Breaker::default(),
-            denials,
+            shared: shared.map(|store| Shared::new(store, bytes / 100 * 10)),
         }
     }
 
@@ -107,12 +78,15 @@ impl Throttle {
     /// read of what it sent. Only the first counter's: a request that a later one refuses still spends
     /// those before it.
     pub fn still_refused(&self, client: (Network, Key)) -> Result<(), Refusal> {
+        let Some(shared) = &self.shared else { return Ok(()) };
         let [burst, _] = self.ip_hits(client);
-        let refused = self.denied(&burst, self.clock.monotonic());
-        refused.map_or(Ok(()), |refusal| {
-            self.decided[burst.counter as usize].deny.inc();
-            Err(refusal)
-        })
+        match shared.refused(&[burst], self.clock.monotonic()) {
+            None => Ok(()),
+            Some((_, refusal)) => {
+                self.decided[burst.counter as usize].deny.inc();
+                Err(refusal)
+            }
+        }
     }
 
     /// A request for a link: burst, hourly, then the inbox if the address could be read.
@@ -157,44 +131,14 @@ impl Throttle {
         if !self.config.enabled {
             return Ok(());
         }
-        let now = self.clock.monotonic();
-        // The counters of this process say the same as fast.
-        let remembering = if self.shared.is_some() { hits } else { &[] };
-        let remembered = remembering.iter().enumerate().find_map(|(at, hit)| Some((at, self.denied(hit, now)?)));
-        // The counters before the remembered one still count this request; those behind it don't.
-        let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];
-        let verdict = self.count(open, now).await.and(match remembered {
-            Some((_, refusal)) => Err(refusal),
-            None => Ok(()),
-        });
-        self.record(open, &verdict);
-        verdict
+        match &self.shared {
+            Some(shared) if hits.iter().all(|hit| hit.counter.is_shared()) => self.settle_by(shared, hits).await,
+            _ => self.settle_here(hits, self.clock.monotonic()),
+        }
     }
 
-    fn denied(&self, hit: &Hit, now: Micros) -> Option<Refusal> {
-        let until = self.denials.get(&(hit.counter, hit.key))?;
-        let left = until.checked_sub(now).filter(|left| *left > 0)?;
-        Some(Refusal::new(hit, Duration::from_micros(left)))
-    }
-
-    /// Asks the shared store if there is one and it is well, else the counters of this process.
-    async fn count(&self, hits: &[Hit], now: Micros) -> Result<(), Refusal> {
-        if hits.is_empty() {
-            return Ok(());
-        }
-        if let Some(shared) = &self.shared
-            && self.breaker.admits(now)
-        {
-            match tokio::time::timeout(STORE_TIMEOUT, shared.settle(hits)).await {
-                Ok(Ok(verdicts)) => {
-                    self.breaker.succeeded();
-                    return self.judge(hits, verdicts.into_iter(), now);
-                }
-                Ok(Err(error)) => self.store_failed(shared.name(), &error),
-                Err(_) => self.store_failed(shared.name(), &"no answer within 300 ms"),
-            }
-            self.breaker.failed(now);
-        }
+    /// By the counters of this process.
+    fn settle_here(&self, hits: &[Hit], now: Micros) -> Result<(), Refusal> {
         let verdicts = hits.iter().map_while(|hit| match self.memory.hit(hit, now) {
             Ok(verdict) => Some(verdict),
             Err(memory::Poisoned) => {
@@ -203,33 +147,66 @@ impl Throttle {
                 Some(Verdict::Allow { count: 0 })
             }
         });
-        self.judge(hits, verdicts, now)
+        self.judge(hits, verdicts)
     }
 
-    /// The first refusal, remembered.
-    fn judge(&self, hits: &[Hit], verdicts: impl Iterator<Item = Verdict>, now: Micros) -> Result<(), Refusal> {
+    /// By the counters that replicas share, where nothing is remembered and they are well.
+    async fn settle_by(&self, shared: &Shared, hits: &[Hit]) -> Result<(), Refusal> {
+        // A flood on one key ends here.
+        let known = shared.refused(hits, self.clock.monotonic()).is_some_and(|(at, _)| at == 0);
+        let _turn = if known { Vec::new() } else { shared.turn(hits).await };
+        let now = self.clock.monotonic();
+        let remembered = shared.refused(hits, now);
+        // The counters before the remembered one still count this request; those behind it don't.
+        let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];
+        let counted = match open {
+            [] => Ok(()),
+            _ => match shared.ask(open, now).await {
+                Some(Ok(verdicts)) => self.judge(open, verdicts.into_iter()),
+                Some(Err(error)) => {
+                    self.store_failed(shared.store.name(), &error);
+                    self.settle_here(open, now)
+                }
+                None => self.settle_here(open, now),
+            },
+        };
+        if let Err(refusal) = &counted
+            && let Some(hit) = open.iter().find(|hit| hit.counter == refusal.counter)
+        {
+            shared.remember(refusal, hit.key, now);
+        }
+        counted.and(match remembered {
+            Some((at, refusal)) => self.deny(&hits[at], refusal),
+            None => Ok(()),
+        })
+    }
+
+    /// Counts the verdicts; the first refusal.
+    fn judge(&self, hits: &[Hit], verdicts: impl Iterator<Item = Verdict>) -> Result<(), Refusal> {
         for (hit, verdict) in hits.iter().zip(verdicts) {
-            if let Verdict::Deny { retry_after } = verdict {
-                let until = now + retry_after.as_micros() as Micros;
-                self.denials.insert((hit.counter, hit.key), until);
-                return Err(Refusal::new(hit, retry_after));
-            }
+            match verdict {
+                Verdict::Allow { .. } => self.decided[hit.counter as usize].allow.inc(),
+                Verdict::Deny { retry_after } => return self.deny(hit, Refusal::new(hit, retry_after)),
+            };
         }
         Ok(())
+    }
+
+    fn deny(&self, hit: &Hit, refusal: Refusal) -> Result<(), Refusal> {
+        self.decided[hit.counter as usize].deny.inc();
+        Err(refusal)
+    }
+
+    /// Removes at most `most` shared counters in which nothing counts any more; how many.
+    pub async fn sweep(&self, most: i64) -> Result<u64, Failure> {
+        match &self.shared {
+            Some(shared) => shared.store.sweep(most).await,
+            None => Ok(0),
+        }
     }
 
     fn store_failed(&self, store: &'static str, error: &dyn fmt::Display) {
         self.metrics.store_failed(store);
         tracing::error!(store, %error, "a counter failed; the request is allowed by the next one");
-    }
-
-    fn record(&self, open: &[Hit], verdict: &Result<(), Refusal>) {
-        let refused = verdict.as_ref().err().map(|refusal| refusal.counter);
-        for hit in open.iter().take_while(|hit| Some(hit.counter) != refused) {
-            self.decided[hit.counter as usize].allow.inc();
-        }
-        if let Some(counter) = refused {
-            self.decided[counter as usize].deny.inc();
-        }
     }
 }

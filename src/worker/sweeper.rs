@@ -28,9 +28,14 @@ pub async fn sweep(app: &App) -> Result<(), StoreError> {
     while expire(app, now).await? == BATCH as u64 {}
     // Asked for, mailed in the last moment, opened in the last moment.
     let lives = 2 * app.config.link_lifetime.as_millis() as Millis;
-    while app.store.sweep_over(now - lives, BATCH).await? == BATCH as u64 {}
+    while app.store.sweep_requests(now - lives, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_links(long_ago - lives, long_ago, BATCH).await? == BATCH as u64 {}
-    while app.store.sweep_failed(long_ago, BATCH).await? == BATCH as u64 {}
+    while app.store.sweep_set_aside(long_ago, BATCH).await? == BATCH as u64 {}
+    match app.throttle.sweep(BATCH).await {
+        Ok(_) => {}
+        // Its requests are counted elsewhere meanwhile.
+        Err(error) => tracing::warn!(%error, "shared counters can't be swept; trying again"),
+    }
     while app.store.sweep_places(now, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_sessions(now, app.config.session_idle, BATCH).await? == BATCH as u64 {}
     Ok(())

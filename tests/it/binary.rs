@@ -39,7 +39,7 @@ async fn a_session_outlives_a_restart_and_sigterm_ends_well() {
 }
 
 #[tokio::test]
-async fn the_database_is_readable_by_its_owner_only() {
+async fn a_sqlite_database_is_readable_by_its_owner_only() {
     let place = Place::new();
     let _doorpost = place.start().await;
     assert_eq!(modes(&place.path()), [("data".to_owned(), 0o700)]);
@@ -49,7 +49,7 @@ async fn the_database_is_readable_by_its_owner_only() {
 }
 
 #[tokio::test]
-async fn a_damaged_secret_is_named_and_nothing_starts() {
+async fn a_damaged_secret_beside_sqlite_is_named_and_nothing_starts() {
     let place = Place::new();
     place.start().await;
     std::fs::write(place.path().join("data/doorpost.db-key"), "short").unwrap();

@@ -357,7 +357,7 @@ async fn attack_32_who_steals_the_database_lacks_the_browsers_secret() {
 }
 
 #[tokio::test]
-async fn attack_32_codes_are_keyed_with_a_secret_beside_the_database() {
+async fn attack_32_codes_are_keyed_with_a_secret_beside_sqlite() {
     for kept in [true, false] {
         let (app, ada, mail) = ada_asks(TestApp::with()).await;
         let key = app.beside("doorpost.db-key");

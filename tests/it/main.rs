@@ -16,6 +16,7 @@ mod faults;
 mod house;
 mod link_pages;
 mod mail;
+mod postgres;
 mod settings;
 mod throttle;
 mod throttle_log;

@@ -218,13 +218,13 @@ fn an_address_in_use_is_said_in_a_sentence() {
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_left_alone() {
     let place = Place::new().setting("BIND", &free_address().to_string()).setting("ADMIN_BIND", "off");
-    let url = format!("sqlite:{}/data/doorpost.db", place.path().display());
-    drop(Store::open(&url).await.unwrap());
-    let pool = AnyPool::connect(&url).await.unwrap();
+    let url = &place.database_url;
+    drop(Store::open(url).await.unwrap());
+    let pool = AnyPool::connect(url).await.unwrap();
     for statement in [
         "INSERT INTO users (id, email, created_at) VALUES ('1', 'ada@example.org', 0)",
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
-         VALUES (9999, 'later', TRUE, x'00', 0)",
+         SELECT 9999, 'later', success, checksum, execution_time FROM _sqlx_migrations",
     ] {
         sqlx::query(statement).execute(&pool).await.unwrap();
     }

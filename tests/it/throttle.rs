@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use doorpost::throttle::{Counter, Hit, Keys, SharedCounters, StoreAnswer, log::Verdict, memory::Memory};
+use doorpost::throttle::{Answer, Counter, Hit, Keys, SharedCounters, log::Verdict, memory::Memory};
 use tokio::task::JoinSet;
 
 use crate::support::TestApp;
@@ -125,7 +125,7 @@ async fn everything_else_anonymous_has_a_counter_and_a_session_is_exempt() {
 struct Broken(bool);
 
 impl SharedCounters for Broken {
-    fn settle<'a>(&'a self, _: &'a [Hit]) -> StoreAnswer<'a> {
+    fn settle<'a>(&'a self, _: &'a [Hit]) -> Answer<'a, Vec<Verdict>> {
         let silent = self.0;
         Box::pin(async move {
             if silent {
@@ -133,6 +133,10 @@ impl SharedCounters for Broken {
             }
             Err(Box::new("the table is gone") as _)
         })
+    }
+
+    fn sweep(&self, _: i64) -> Answer<'_, u64> {
+        Box::pin(async { Ok(0) })
     }
 
     fn name(&self) -> &'static str {
@@ -167,9 +171,13 @@ async fn a_denial_is_remembered_until_its_instant() {
     use std::sync::atomic::{AtomicU32, Ordering};
     struct Full(Arc<AtomicU32>);
     impl SharedCounters for Full {
-        fn settle<'a>(&'a self, _: &'a [Hit]) -> StoreAnswer<'a> {
+        fn settle<'a>(&'a self, _: &'a [Hit]) -> Answer<'a, Vec<Verdict>> {
             self.0.fetch_add(1, Ordering::SeqCst);
             Box::pin(async { Ok(vec![Verdict::Deny { retry_after: Duration::from_secs(10) }]) })
+        }
+
+        fn sweep(&self, _: i64) -> Answer<'_, u64> {
+            Box::pin(async { Ok(0) })
         }
 
         fn name(&self) -> &'static str {
@@ -224,7 +232,9 @@ fn keys_are_digests_that_need_the_secret() {
 
 #[tokio::test]
 async fn the_refusal_names_whole_seconds_rounded_up_and_holds_until_then() {
-    let app = TestApp::with().setting("THROTTLE_IP_BURST_LIMIT", "1").run().await;
+    // To the microsecond, which only a clock that stands still allows.
+    let start = TestApp::with().setting("THROTTLE_IP_BURST_LIMIT", "1").setting("THROTTLE_STORE", "memory");
+    let app = start.run().await;
     app.browser().ask("/users/log-in", "a@x.example").await.assert_found("/users/check-email");
     app.clock.advance(Duration::from_micros(1_999_500));
     let refused = app.browser().ask("/users/log-in", "b@x.example").await;

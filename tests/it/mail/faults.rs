@@ -163,7 +163,7 @@ async fn a_mail_is_given_up_when_its_link_would_be_too_old() {
             [Outcome::Expired] => break,
             ref other => assert_eq!(other, []),
         }
-        app.advance(1);
+        app.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(tries, 10);
     assert_eq!((app.rows("outbox").await, smtp.accepted().len()), (0, 0));

@@ -5,6 +5,7 @@ pub mod database;
 pub mod http;
 pub mod load;
 pub mod postfix;
+pub mod postgres;
 pub mod process;
 pub mod smtp;
 
@@ -38,6 +39,7 @@ pub struct TestApp {
     settings: Vec<(String, String)>,
     server: AbortHandle,
     folder: TempDir,
+    pub database_url: String,
     /// A second way into the database, to see what is stored.
     pub database: AnyPool,
 }
@@ -47,6 +49,7 @@ pub struct Start {
     settings: Vec<(String, String)>,
     listen: SocketAddr,
     counters: Option<Arc<dyn SharedCounters>>,
+    database_url: Option<String>,
 }
 
 impl Start {
@@ -65,25 +68,34 @@ impl Start {
         self
     }
 
-    pub async fn run(self) -> TestApp {
-        self.run_in(tempfile::tempdir().unwrap(), Clock::test()).await
+    /// On this database, and not one of its own.
+    pub fn on(mut self, database_url: &str) -> Self {
+        self.database_url = Some(database_url.to_owned());
+        self
     }
 
-    async fn run_in(self, folder: TempDir, clock: Clock) -> TestApp {
+    pub async fn run(self) -> TestApp {
+        let folder = tempfile::tempdir().unwrap();
+        let url = self.database_url.clone().unwrap_or_else(|| database::fresh(folder.path()));
+        self.run_in(folder, url, Clock::test()).await
+    }
+
+    async fn run_in(self, folder: TempDir, url: String, clock: Clock) -> TestApp {
         let listener = Listener::open(&Bind::Tcp(self.listen)).unwrap();
         let Listener::Tcp(socket) = &listener else { unreachable!("a TCP address gives a TCP socket") };
         let address = socket.local_addr().unwrap();
-        let url = format!("sqlite:{}/doorpost.db", folder.path().display());
         let basics = [("BASE_URL", format!("http://localhost:{}", address.port())), ("DATABASE_URL", url.clone())];
         let settings = basics.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(self.settings.clone());
         let config = Config::load(settings, folder.path()).unwrap();
-        let around = Surroundings { clock: clock.clone(), random: os_random, shared_counters: self.counters };
+        let counters = self.counters.or_else(|| Surroundings::counters(&config).unwrap());
+        let around = Surroundings { clock: clock.clone(), random: os_random, shared_counters: counters };
         let store = Store::open(&url).await.unwrap();
         let app = Arc::new(App::new(config, store, around).unwrap());
         let server = tokio::spawn(server::start(app.clone(), listener, Duration::from_secs(1)).unwrap());
         let database = AnyPool::connect(&url).await.unwrap();
         let (settings, server) = (self.settings, server.abort_handle());
-        TestApp { app, address, clock, worker: Mutex::default(), settings, server, folder, database }
+        let worker = Mutex::default();
+        TestApp { app, address, clock, worker, settings, server, folder, database_url: url, database }
     }
 }
 
@@ -94,14 +106,20 @@ impl TestApp {
     }
 
     pub fn with() -> Start {
-        Start { settings: Vec::new(), listen: ([127, 0, 0, 1], 0).into(), counters: None }
+        Start { settings: Vec::new(), listen: ([127, 0, 0, 1], 0).into(), counters: None, database_url: None }
     }
 
     /// Ends it and starts it anew on the same database, with nothing else kept. It gets another port.
     pub async fn restart(self) -> Self {
         self.server.abort();
         let start = Start { settings: self.settings, ..Self::with() };
-        start.run_in(self.folder, self.clock).await
+        start.run_in(self.folder, self.database_url, self.clock).await
+    }
+
+    /// Another one beside it, on the same database and by the same clock.
+    pub async fn replica(&self) -> Self {
+        let start = Start { settings: self.settings.clone(), ..Self::with() };
+        start.run_in(tempfile::tempdir().unwrap(), self.database_url.clone(), self.clock.clone()).await
     }
 
     /// A fresh browser behind the proxy, with an address of its own.
@@ -121,6 +139,20 @@ impl TestApp {
 
     pub fn advance(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
+        if self.app.config.throttle.shared {
+            self.age_shared_counters(seconds);
+        }
+    }
+
+    /// They go by the database's clock, which nobody can move: what they hold is moved the other way.
+    fn age_shared_counters(&self, seconds: u64) {
+        let micros = seconds * 1_000_000;
+        let age = format!(
+            "DO $$ BEGIN UPDATE throttle_hits SET hits = ARRAY(SELECT hit - {micros} FROM unnest(hits) AS hit),
+                 at = at - {micros}, ends_at = ends_at - {micros};
+             EXCEPTION WHEN undefined_table THEN END $$"
+        );
+        database::execute(&self.database_url, age);
     }
 
     /// Runs the worker until nothing is due; what became of each mail.

@@ -15,12 +15,14 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
+use super::database;
 use super::http::Browser;
 pub use relay::{link_in, mail_server};
 
 /// An empty working folder, and the environment that `doorpost` is started with in it.
 pub struct Place {
     folder: TempDir,
+    pub database_url: String,
     settings: Vec<(String, String)>,
     before: Option<&'static str>,
 }
@@ -43,8 +45,12 @@ pub struct Process {
 impl Place {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("here")).unwrap();
-        Self { folder, settings: Vec::new(), before: None }
+        let here = folder.path().join("here");
+        std::fs::create_dir(&here).unwrap();
+        // Where the default puts it.
+        let database_url = database::fresh(&here.join("data"));
+        let settings = database::is_postgres().then(|| ("DATABASE_URL".to_owned(), database_url.clone()));
+        Self { folder, database_url, settings: settings.into_iter().collect(), before: None }
     }
 
     pub fn setting(mut self, name: &str, value: &str) -> Self {

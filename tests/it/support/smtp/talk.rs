@@ -12,6 +12,8 @@ use super::{Act, Counted, Received, Security, Shared};
 
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
+        // Its replies are small, and the next command waits for each.
+        let _ = stream.set_nodelay(true);
         // How a connection ends is the client's affair.
         let shared = shared.clone();
         tokio::spawn(async move { greet(stream, &shared).await.ok() });
