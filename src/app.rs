@@ -65,7 +65,8 @@ impl Surroundings {
         if !config.throttle.shared {
             return Ok(None);
         }
-        let counters = PostgresCounters::new(&config.database_url.0).map_err(|e| format!("DATABASE_URL: {e}"))?;
+        let counters = PostgresCounters::new(&config.database_url.0, config.throttle.longest_shared());
+        let counters = counters.map_err(|e| format!("DATABASE_URL: {e}"))?;
         Ok(Some(Arc::new(counters)))
     }
 }

@@ -40,6 +40,15 @@ pub struct ThrottleConfig {
 }
 
 impl ThrottleConfig {
+    /// How far any of the counters that replicas may share looks back.
+    pub fn longest_shared(&self) -> Duration {
+        [self.ip_burst, self.ip_hourly, self.email, self.code]
+            .map(|ceiling| ceiling.window)
+            .into_iter()
+            .max()
+            .unwrap_or_default()
+    }
+
     pub(super) fn check_whole(&self, problems: &mut Vec<String>) {
         for (network, ..) in &self.networks {
             if network.addr().is_ipv6() && network.prefix_len() > self.ipv6_prefix {

@@ -197,10 +197,10 @@ impl Throttle {
         Err(refusal)
     }
 
-    /// Removes at most `most` shared counters in which nothing counts any more; how many.
-    pub async fn sweep(&self, most: i64) -> Result<u64, Failure> {
+    /// Removes some of the shared counters in which nothing counts any more; how many.
+    pub async fn sweep(&self) -> Result<u64, Failure> {
         match &self.shared {
-            Some(shared) => shared.store.sweep(most).await,
+            Some(shared) => shared.store.sweep().await,
             None => Ok(0),
         }
     }

@@ -1,11 +1,15 @@
 //! The counters of several replicas, in the PostgreSQL that they share. Every replica enforces one limit.
 
+mod statement;
+
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
 use tokio::time::{error::Elapsed, timeout};
 
 use super::log::Verdict;
@@ -19,40 +23,38 @@ const FOR_AN_ANSWER: Duration = Duration::from_millis(150);
 /// The server gives up a little earlier by itself, so that the connection can be kept.
 const STATEMENT_TIMEOUT: &str = "120";
 
-/// Instants are µs since the epoch, by the database's clock: whatever the replicas' clocks say.
-const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
-
-/// Not logged: after a crash of the server the counters start afresh, and a hit costs no disk.
+/// Not logged: after a crash of the server the counters start afresh, and a hit costs no disk. No index but the
+/// key's: with one that every hit changes, a hit would cost twice as much.
 const TABLE: &str = "
     CREATE UNLOGGED TABLE IF NOT EXISTS throttle_hits (
-        key     BYTEA    NOT NULL, -- 16 bytes, never text
-        counter SMALLINT NOT NULL, -- which of the counters
-        hits    BIGINT[] NOT NULL, -- instants of allowed hits, ascending, at most as many as the limit
-        allowed BOOLEAN  NOT NULL, -- the last verdict
-        at      BIGINT   NOT NULL, -- its instant; never goes back, so that a clock set back locks nobody out
-        ends_at BIGINT   NOT NULL, -- nothing counts any more from then on
-        PRIMARY KEY (key, counter)
-    ) WITH (fillfactor = 70);
-    CREATE INDEX IF NOT EXISTS throttle_hits_ends_at ON throttle_hits (ends_at)";
+        key    BYTEA         NOT NULL PRIMARY KEY,  -- 16 bytes, never text
+        at     TIMESTAMPTZ   NOT NULL,              -- the last decision; each is later than the one before
+        first  TIMESTAMPTZ[] NOT NULL DEFAULT '{}', -- instants of allowed hits, ascending, at most as many
+        second TIMESTAMPTZ[] NOT NULL DEFAULT '{}'  -- as the limit: of an inbox or of codes; or burst and hourly
+    ) WITH (fillfactor = 70)";
 /// Replicas that start together make it one after the other.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7238230541180596337)";
 
-/// Hits of one request at most.
-const MOST: usize = 3;
+/// Rows that are looked at together for what is over, and how often in one sweep.
+const PAGE: i64 = 2000;
+const PAGES: usize = 20;
 
 /// The counters in PostgreSQL.
 pub struct PostgresCounters {
     pool: PgPool,
-    /// For so many hits each, less one.
-    statements: [String; MOST],
+    statements: Statements,
+    /// Nothing counts any more so long after the last decision.
+    longest: PgInterval,
     /// Whether the table is there; it may have been dropped.
     ready: AtomicBool,
+    /// Where the last sweep ended.
+    swept: Mutex<Vec<u8>>,
 }
 
 impl PostgresCounters {
-    /// The counters in the database of `DATABASE_URL`; connects when it is needed. The error says what can't
-    /// be read.
-    pub fn new(url: &str) -> Result<Self, String> {
+    /// The counters in the database of `DATABASE_URL`, none of which looks further back than `longest`; connects
+    /// when it is needed. The error says what can't be read.
+    pub fn new(url: &str, longest: Duration) -> Result<Self, String> {
         let options = PgConnectOptions::from_str(url).map_err(|e| e.to_string())?.disable_statement_logging();
         let options = options.options([
             ("statement_timeout", STATEMENT_TIMEOUT),
@@ -64,7 +66,8 @@ impl PostgresCounters {
             .acquire_timeout(FOR_A_CONNECTION)
             .test_before_acquire(false)
             .connect_lazy_with(options);
-        Ok(Self { pool, statements: std::array::from_fn(|at| statement(at + 1)), ready: AtomicBool::new(false) })
+        let (statements, ready) = (Statements::default(), AtomicBool::new(false));
+        Ok(Self { pool, statements, longest: interval(longest), ready, swept: Mutex::default() })
     }
 
     async fn ask(&self, hits: &[Hit]) -> Result<Vec<Verdict>, Failure> {
@@ -89,14 +92,35 @@ impl PostgresCounters {
             make_table(connection).await?;
             self.ready.store(true, Ordering::Relaxed);
         }
+        let rows: Vec<&[Hit]> = hits.chunk_by(|one, next| one.key == next.key).collect();
         // Nothing but our own words and markers.
-        let mut settle = sqlx::query_as(AssertSqlSafe(self.statements[hits.len() - 1].as_str()));
-        for hit in hits {
-            let (window, limit) = (hit.window.as_micros() as i64, hit.limit as i32);
-            settle = settle.bind(hit.key.bytes()).bind(hit.counter as i16).bind(window).bind(limit);
+        let mut settle = sqlx::query(AssertSqlSafe(self.statements.of(&rows)));
+        for row in rows {
+            settle = settle.bind(row[0].key.bytes());
+            for hit in row {
+                settle = settle.bind(interval(hit.window)).bind(hit.limit as i32);
+            }
         }
-        let rows: Vec<(bool, i32, i64)> = settle.fetch_all(connection).await?;
-        Ok(rows.into_iter().map(verdict).collect())
+        verdicts(&settle.fetch_one(connection).await?, hits.len())
+    }
+
+    /// One page of the table, in the order of the keys: removes what is over.
+    async fn sweep_page(&self) -> sqlx::Result<Page> {
+        let from = self.swept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen: Vec<(Vec<u8>, bool, bool)> =
+            sqlx::query_as(statement::SEEN).bind(from).bind(PAGE).bind(self.longest).fetch_all(&self.pool).await?;
+        let of = |wanted: fn(&(Vec<u8>, bool, bool)) -> bool| -> Vec<_> {
+            seen.iter().filter(|row| wanted(row)).map(|(key, ..)| key.clone()).collect()
+        };
+        let (over, ahead) = (of(|(_, over, _)| *over), of(|(_, _, ahead)| *ahead));
+        let removed = sqlx::query(statement::REMOVE).bind(over).bind(self.longest).execute(&self.pool).await?;
+        if !ahead.is_empty() {
+            sqlx::query(statement::SET_BACK).bind(ahead).execute(&self.pool).await?;
+        }
+        let last = (seen.len() as i64) < PAGE;
+        let end = seen.into_iter().next_back().filter(|_| !last).map(|(key, ..)| key);
+        *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = end.unwrap_or_default();
+        Ok(Page { removed: removed.rows_affected(), last })
     }
 }
 
@@ -105,18 +129,21 @@ impl SharedCounters for PostgresCounters {
         Box::pin(self.ask(hits))
     }
 
-    fn sweep(&self, most: i64) -> Answer<'_, u64> {
+    fn sweep(&self) -> Answer<'_, u64> {
         Box::pin(async move {
-            if !self.ready.load(Ordering::Relaxed) {
-                return Ok(0);
+            let mut removed = 0;
+            for _ in 0..PAGES {
+                // Not there yet, or just dropped: there is nothing to sweep.
+                if !self.ready.load(Ordering::Relaxed) {
+                    break;
+                }
+                let page = self.sweep_page().await.map_err(told)?;
+                removed += page.removed;
+                if page.last {
+                    break;
+                }
             }
-            let statement = AssertSqlSafe(format!(
-                "WITH ended AS MATERIALIZED (
-                     SELECT key, counter FROM throttle_hits WHERE ends_at <= {CLOCK} LIMIT $1 FOR UPDATE SKIP LOCKED)
-                 DELETE FROM throttle_hits WHERE (key, counter) IN (SELECT key, counter FROM ended)"
-            ));
-            let removed = sqlx::query(statement).bind(most).execute(&self.pool).await.map_err(told)?;
-            Ok(removed.rows_affected())
+            Ok(removed)
         })
     }
 
@@ -132,11 +159,49 @@ async fn make_table(connection: &mut PgConnection) -> sqlx::Result<()> {
     transaction.commit().await
 }
 
-fn verdict((allowed, count, retry_after): (bool, i32, i64)) -> Verdict {
-    match allowed {
-        true => Verdict::Allow { count: count as u32 },
-        false => Verdict::Deny { retry_after: Duration::from_micros(retry_after.max(1) as u64) },
+/// Those that are needed all the time: a network and an inbox, a network alone, one log alone.
+struct Statements([(&'static [usize], String); 3]);
+
+impl Default for Statements {
+    fn default() -> Self {
+        let of = |logs: &'static [usize]| (logs, statement::settling(logs.iter().copied()));
+        Self([of(&[2, 1]), of(&[2]), of(&[1])])
     }
+}
+
+impl Statements {
+    fn of(&self, rows: &[&[Hit]]) -> String {
+        let logs = rows.iter().map(|row| row.len());
+        let ready = self.0.iter().find(|(of, _)| of.iter().copied().eq(logs.clone()));
+        ready.map_or_else(|| statement::settling(logs), |(_, statement)| statement.clone())
+    }
+}
+
+/// What became of a page.
+struct Page {
+    removed: u64,
+    last: bool,
+}
+
+/// Three columns for each hit, of which those behind a refusal mean nothing.
+fn verdicts(row: &PgRow, hits: usize) -> sqlx::Result<Vec<Verdict>> {
+    let mut verdicts = Vec::with_capacity(hits);
+    for column in (0..hits).map(|hit| 3 * hit) {
+        if row.try_get(column)? {
+            let count: i32 = row.try_get(column + 1)?;
+            verdicts.push(Verdict::Allow { count: count as u32 });
+        } else {
+            let wait: PgInterval = row.try_get(column + 2)?;
+            let micros = i64::from(wait.days) * 24 * 3600 * 1_000_000 + wait.microseconds;
+            verdicts.push(Verdict::Deny { retry_after: Duration::from_micros(micros.max(1) as u64) });
+            break;
+        }
+    }
+    Ok(verdicts)
+}
+
+fn interval(length: Duration) -> PgInterval {
+    PgInterval { months: 0, days: 0, microseconds: length.as_micros() as i64 }
 }
 
 fn told(error: sqlx::Error) -> Failure {
@@ -145,44 +210,4 @@ fn told(error: sqlx::Error) -> Failure {
 
 fn told_silence(_: Elapsed) -> Failure {
     Box::new("PostgreSQL doesn't answer")
-}
-
-/// One statement that settles so many hits in order, each only if the one before was allowed: one round trip,
-/// and a refusal touches nothing behind it. The row's lock is held when the clock is read, so that of any number
-/// of replicas each decides by what the one before has written. Locks are taken in the order of the counters.
-fn statement(hits: usize) -> String {
-    let settled: Vec<_> = (0..hits).map(settle_one).collect();
-    let verdicts: Vec<_> =
-        (0..hits).map(|at| format!("SELECT {at} AS place, allowed, hits, retry_after FROM hit_{at}")).collect();
-    format!(
-        "WITH {} SELECT allowed, hits, retry_after FROM ({}) AS verdicts ORDER BY place",
-        settled.join(", "),
-        verdicts.join(" UNION ALL ")
-    )
-}
-
-fn settle_one(at: usize) -> String {
-    let [key, counter, window, limit] = [1, 2, 3, 4].map(|of| format!("${}", 4 * at + of));
-    // Read behind the verdict before, and not earlier: that one may have waited.
-    let (after, only_if) = match at.checked_sub(1) {
-        None => (format!("(SELECT {CLOCK} AS now OFFSET 0) AS clock"), String::new()),
-        Some(before) => (
-            format!("hit_{before}, LATERAL (SELECT {CLOCK} + 0 * hit_{before}.retry_after AS now OFFSET 0) AS clock"),
-            format!("WHERE hit_{before}.allowed"),
-        ),
-    };
-    format!(
-        "hit_{at} AS (
-             INSERT INTO throttle_hits AS was (key, counter, hits, allowed, at, ends_at)
-             SELECT {key}, {counter}, ARRAY[now], true, now, now + {window} FROM {after} {only_if}
-             ON CONFLICT (key, counter) DO UPDATE SET (hits, allowed, at, ends_at) = (
-                 SELECT CASE WHEN fits THEN (was.hits || now)[greatest(1, cardinality(was.hits) + 2 - {limit}):]
-                             ELSE was.hits END,
-                        fits, now, CASE WHEN fits THEN now + {window} ELSE was.ends_at END
-                 FROM (SELECT greatest({CLOCK}, was.at) AS now OFFSET 0) AS clock,
-                      LATERAL (SELECT coalesce(was.hits[cardinality(was.hits) - {limit} + 1] <= now - {window}, true)
-                               AS fits) AS room)
-             RETURNING allowed, cardinality(hits) AS hits,
-                 CASE WHEN allowed THEN 0 ELSE hits[cardinality(hits) - {limit} + 1] + {window} - at END AS retry_after)"
-    )
 }

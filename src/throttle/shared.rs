@@ -28,8 +28,8 @@ const TURNS: u64 = 10_000;
 pub trait SharedCounters: Send + Sync {
     /// Settles the hits in order; each only if the one before was allowed. One verdict a hit asked.
     fn settle<'a>(&'a self, hits: &'a [Hit]) -> Answer<'a, Vec<Verdict>>;
-    /// Removes at most `most` counters in which nothing counts any more; how many.
-    fn sweep(&self, most: i64) -> Answer<'_, u64>;
+    /// Removes some of the counters in which nothing counts any more; how many.
+    fn sweep(&self) -> Answer<'_, u64>;
     /// A label of `doorpost_throttle_store_failures_total`.
     fn name(&self) -> &'static str;
 }

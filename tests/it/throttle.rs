@@ -135,7 +135,7 @@ impl SharedCounters for Broken {
         })
     }
 
-    fn sweep(&self, _: i64) -> Answer<'_, u64> {
+    fn sweep(&self) -> Answer<'_, u64> {
         Box::pin(async { Ok(0) })
     }
 
@@ -176,7 +176,7 @@ async fn a_denial_is_remembered_until_its_instant() {
             Box::pin(async { Ok(vec![Verdict::Deny { retry_after: Duration::from_secs(10) }]) })
         }
 
-        fn sweep(&self, _: i64) -> Answer<'_, u64> {
+        fn sweep(&self) -> Answer<'_, u64> {
             Box::pin(async { Ok(0) })
         }
 

@@ -146,10 +146,10 @@ impl TestApp {
 
     /// They go by the database's clock, which nobody can move: what they hold is moved the other way.
     fn age_shared_counters(&self, seconds: u64) {
-        let micros = seconds * 1_000_000;
         let age = format!(
-            "DO $$ BEGIN UPDATE throttle_hits SET hits = ARRAY(SELECT hit - {micros} FROM unnest(hits) AS hit),
-                 at = at - {micros}, ends_at = ends_at - {micros};
+            "DO $$ BEGIN UPDATE throttle_hits SET at = at - interval '{seconds} s',
+                 first = ARRAY(SELECT hit - interval '{seconds} s' FROM unnest(first) AS hit),
+                 second = ARRAY(SELECT hit - interval '{seconds} s' FROM unnest(second) AS hit);
              EXCEPTION WHEN undefined_table THEN END $$"
         );
         database::execute(&self.database_url, age);
