@@ -16,7 +16,13 @@ pub async fn open(file: &Path) -> AnyPool {
     let url = format!("sqlite:{}?mode=rwc", utf8_percent_encode(path, NON_ALPHANUMERIC));
     let pool = AnyPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
     let pool = pool.test_before_acquire(false).connect(&url).await.expect("the database opens");
-    for pragma in ["busy_timeout = 5000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"] {
+    for pragma in [
+        "busy_timeout = 5000",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "wal_autocheckpoint = 4000",
+    ] {
         let pragma = sqlx::AssertSqlSafe(format!("PRAGMA {pragma}"));
         sqlx::query(pragma).execute(&pool).await.expect("a pragma of the program's");
     }

@@ -4,10 +4,13 @@ use std::process::Command;
 
 use crate::server::{NETWORK, Server};
 
+/// A link for a new address each time, from one network.
+pub const ONE: &str = "benches/post.lua";
+
 /// One kind of request to the log-in page, and the one answer that counts.
 pub struct Load {
-    /// A link for a new address each time, or else the page.
-    pub posts: bool,
+    /// What wrk is to say each time, or else it asks for the page.
+    pub script: Option<&'static str>,
     pub status: u16,
     pub seconds: u32,
 }
@@ -25,8 +28,8 @@ impl Load {
         let mut wrk = Command::new("taskset");
         wrk.args(["-c", "1", "wrk", "-t1", "-c32", "--latency", &format!("-d{}s", self.seconds)]);
         wrk.args(["-H", &format!("X-Forwarded-For: {NETWORK}")]);
-        if self.posts {
-            wrk.args(["-s", "benches/post.lua"]);
+        if let Some(script) = self.script {
+            wrk.args(["-s", script]);
         }
         let output = wrk.arg(format!("http://{}/users/log-in", server.address)).output();
         let output = output.expect("taskset, from util-linux, starts wrk");

@@ -11,9 +11,15 @@ mod control;
 mod database;
 mod http;
 mod load;
+mod postgres;
 mod server;
 
-const PARTS: [(&str, fn()); 3] = [("http", http::measure), ("commits", commits::measure), ("cohort", cohort::measure)];
+const PARTS: [(&str, fn()); 4] = [
+    ("http", http::measure),
+    ("commits", commits::measure),
+    ("cohort", cohort::measure),
+    ("postgres", postgres::measure),
+];
 
 fn main() {
     // cargo adds a flag of its own.

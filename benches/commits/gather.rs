@@ -8,8 +8,6 @@ use uuid::Uuid;
 /// The same bounds as the program's.
 const WAITING: usize = 1024;
 const TOGETHER: usize = 256;
-/// As long as what the program writes there.
-const BROWSER: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const AGENT: &str = "an unknown browser";
 const ASKED_AT: i64 = 1_796_048_220_000;
 const LIFETIME: i64 = 900_000;
@@ -60,6 +58,9 @@ async fn insert(connection: &mut AnyConnection, email: &str) -> sqlx::Result<()>
         "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
          VALUES ($1, 'log_in', $2, $3, $4, NULL, $5, $6, $5, 0)",
     );
-    let row = row.bind(Uuid::now_v7().to_string()).bind(email).bind(BROWSER).bind(AGENT);
+    let id = Uuid::now_v7();
+    // As the program's: another one each time, anywhere in the index.
+    let browser = id.as_u128().reverse_bits();
+    let row = row.bind(id.to_string()).bind(email).bind(format!("{browser:032x}{browser:032x}")).bind(AGENT);
     row.bind(ASKED_AT).bind(ASKED_AT + LIFETIME).execute(connection).await.map(drop)
 }

@@ -5,7 +5,7 @@ pub mod control;
 mod gather;
 
 use crate::client::post;
-use crate::load::{Load, Reading};
+use crate::load::{Load, ONE, Reading};
 use crate::median;
 use crate::server::{NETWORK, OPEN, Server};
 
@@ -13,7 +13,7 @@ use crate::server::{NETWORK, OPEN, Server};
 pub const CONTROL: &str = "commits-control";
 /// Turns of each.
 const TURNS: usize = 7;
-const ACCEPTED: Load = Load { posts: true, status: 302, seconds: 4 };
+const ACCEPTED: Load = Load { script: Some(ONE), status: 302, seconds: 4 };
 
 pub fn measure() {
     let (real, control) = take_turns();

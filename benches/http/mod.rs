@@ -8,7 +8,7 @@ mod scenario;
 use std::fs;
 use std::time::Duration;
 
-use crate::load::Load;
+use crate::load::{Load, ONE};
 use crate::median;
 use crate::server::{self, OPEN, Server};
 use scenario::Scenario;
@@ -19,9 +19,9 @@ pub const CONTROL: &str = "http-control";
 const OFF: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "off")];
 const HIGH: &[(&str, &str)] = &[("THROTTLE_ANONYMOUS_LIMIT", "1000000"), ("THROTTLE_ANONYMOUS_WINDOW_SECONDS", "1")];
 
-const PAGE: Load = Load { posts: false, status: 200, seconds: 2 };
-const REFUSED: Load = Load { posts: true, status: 429, seconds: 2 };
-const ACCEPTED: Load = Load { posts: true, status: 302, seconds: 2 };
+const PAGE: Load = Load { script: None, status: 200, seconds: 2 };
+const REFUSED: Load = Load { script: Some(ONE), status: 429, seconds: 2 };
+const ACCEPTED: Load = Load { script: Some(ONE), status: 302, seconds: 2 };
 
 const SCENARIOS: [Scenario; 4] = [
     Scenario { name: "GET, counter off", load: PAGE, before: 0, settings: OFF },

@@ -1,6 +1,6 @@
 //! The counters of several replicas, in the PostgreSQL that they share. Every replica enforces one limit.
 
-mod statement;
+pub mod statement;
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};

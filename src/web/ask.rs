@@ -50,11 +50,17 @@ fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Q
         let fields = ["email", "return_to"];
         return HttpResponse::Ok().json(json!({ "method": "POST", "fields": fields, "return_to": return_to }));
     }
-    if form.return_to.is_none() && query.logged_out.is_none() {
-        return app.plain_pages.of(app, shown_on);
+    let mut page = if form.return_to.is_none() && query.logged_out.is_none() {
+        app.plain_pages.of(app, shown_on)
+    } else {
+        let notice = query.logged_out.is_some().then_some("You're logged out on this device.");
+        super::pages::html(&AskPage { layout: Layout::of(app), form: &form, error: None, notice })
+    };
+    // Known before it asks: a double click must not make two browsers of one, each with a code of its own.
+    if let (_, Some(cookie)) = app.cookies.browser_of(request, app) {
+        cookies::set(&mut page, &cookie);
     }
-    let notice = query.logged_out.is_some().then_some("You're logged out on this device.");
-    super::pages::html(&AskPage { layout: Layout::of(app), form: &form, error: None, notice })
+    page
 }
 
 pub async fn log_in(

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use crate::support::TestApp;
 use crate::support::chromium::{Chromium, DESKTOP, Look, PHONE};
-use crate::support::{TestApp, path_of};
+use crate::support::smtp::{Act, Security, SmtpServer};
 
 /// Where the pictures go, from the environment: set by `scripts/screens` alone.
 const FOLDER: &str = "DOORPOST_SCREENS";
@@ -30,12 +31,18 @@ impl Camera {
 }
 
 async fn tour(look: Look, name: &'static str) {
-    let settings = [("THROTTLE_IP_BURST_LIMIT", "12"), ("SUPPORT_EMAIL", "help@school.example")];
-    let start = settings.iter().fold(TestApp::with(), |start, (name, value)| start.setting(name, value));
-    let app = start.run().await;
-    let home = format!("http://localhost:{}", app.address.port());
-    let camera = Camera { browser: Chromium::with(&home, look).await, name };
+    let smtp = SmtpServer::start(Security::Plain).await;
+    let app = TestApp::with()
+        .setting("THROTTLE_IP_BURST_LIMIT", "12")
+        .setting("SUPPORT_EMAIL", "help@school.example")
+        .setting("SMTP_URL", &smtp.url("?tls=none"));
+    let app = app.run().await;
+    let camera = Camera { browser: Chromium::with(&home(&app), look).await, name };
     let browser = &camera.browser;
+    let mailed = async || {
+        app.work().await;
+        smtp.accepted().pop().expect("a mail")
+    };
     camera.at("/users/log-in", "log-in").await;
     browser.fill("email", "ada at school").await;
     browser.press("Send me a link").await;
@@ -44,41 +51,45 @@ async fn tour(look: Look, name: &'static str) {
     browser.fill("email", "ada@gmail.com").await;
     browser.press("Create account").await;
     camera.take("check-email-register").await;
-    let mail = app.deliver().await.remove(0);
-    camera.at(&path_of(&mail), "confirm-new").await;
+    let mail = mailed().await;
+    camera.at(&mail.link(), "confirm-new").await;
     browser.press("Create account and continue").await;
     camera.take("settings").await;
-    browser.show(&mail.html).await;
+    browser.show(&mail.html()).await;
     camera.take("mail-welcome").await;
-    camera.at(&path_of(&mail), "used-logged-in").await;
-    camera.at("/dev/mailbox", "mailbox").await;
+    camera.at(&mail.link(), "used-logged-in").await;
     app.browser().ask("/users/register", "bob@example.org").await;
-    camera.at(&app.link().await, "confirm-which-account").await;
+    camera.at(&mailed().await.link(), "confirm-which-account").await;
     browser.goto("/users/settings").await;
     browser.press("Log out").await;
     camera.take("logged-out").await;
-    camera.at(&path_of(&mail), "used").await;
+    camera.at(&mail.link(), "used").await;
     browser.goto("/users/log-in").await;
     browser.fill("email", "ada@gamil.com").await;
     browser.press("Send me a link").await;
     camera.take("check-email-slip").await;
     browser.press("Send it there").await;
     camera.take("check-email").await;
-    let mail = app.deliver().await.remove(0);
-    browser.show(&mail.html).await;
+    let mail = mailed().await;
+    browser.show(&mail.html()).await;
     camera.take("mail-log-in").await;
     browser.goto("/users/check-email").await;
     browser.fill("code", "000 00U").await;
     browser.press("Continue").await;
     camera.take("wrong-code").await;
-    let other = Camera { browser: Chromium::with(&home, look).await, name };
-    other.at(&path_of(&mail), "confirm-other").await;
+    let other = Camera { browser: Chromium::with(&home(&app), look).await, name };
+    other.at(&mail.link(), "confirm-other").await;
     other.browser.close().await;
-    camera.at(&path_of(&mail), "confirm").await;
+    camera.at(&mail.link(), "confirm").await;
     app.advance(901);
-    camera.at(&path_of(&mail), "expired").await;
+    camera.at(&mail.link(), "expired").await;
     camera.at("/users/log-in/nothing", "unknown").await;
     camera.at("/nowhere", "not-found").await;
+    browser
+        .show(&format!("<form method=post action='{}/users/log-out'><button>Win a prize</button>", home(&app)))
+        .await;
+    browser.press("Win a prize").await;
+    camera.take("other-site").await;
     browser.goto("/users/log-in").await;
     for _ in 0..13 {
         app.browser().ask("/users/log-in", "eve@example.org").await;
@@ -87,7 +98,31 @@ async fn tour(look: Look, name: &'static str) {
     browser.press("Send me a link").await;
     app.work().await;
     camera.take("too-many").await;
+    smtp.always("MAIL", Act::Say("530 log in first"));
+    app.browser_at("203.0.113.4").ask("/users/register", "kim@example.org").await;
+    app.work().await;
+    app.watch().await;
+    camera.at("/users/log-in", "delayed").await;
+    sqlx::query("DROP TABLE outbox").execute(&app.database).await.unwrap();
+    app.advance(3600);
+    browser.fill("email", "ada@gmail.com").await;
+    browser.press("Send me a link").await;
+    camera.take("unavailable").await;
     camera.browser.close().await;
+    closed_and_without_mail(look, name).await;
+}
+
+/// What is there only without a mail server, and where nobody may register.
+async fn closed_and_without_mail(look: Look, name: &'static str) {
+    let app = TestApp::with().setting("REGISTRATION", "closed").run().await;
+    let camera = Camera { browser: Chromium::with(&home(&app), look).await, name };
+    camera.at("/users/register", "closed").await;
+    camera.at("/dev/mailbox", "mailbox").await;
+    camera.browser.close().await;
+}
+
+fn home(app: &TestApp) -> String {
+    format!("http://localhost:{}", app.address.port())
 }
 
 #[tokio::test]

@@ -206,10 +206,10 @@ fn capabilities(profile: &TempDir, look: Look) -> Capabilities {
         arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
     }
     let mut options = json!({ "args": arguments });
-    if look.screen == PHONE {
-        let metrics = json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": true, "mobile": true });
-        options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
-    }
+    // Also on a desk: a window's frame would take from it.
+    let phone = look.screen == PHONE;
+    let metrics = json!({ "width": width, "height": height, "pixelRatio": 1.0, "touch": phone, "mobile": phone });
+    options["mobileEmulation"] = json!({ "deviceMetrics": metrics });
     if !look.scripts {
         options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });
     }

@@ -28,6 +28,10 @@ impl Received {
         self.parse().body_text(0).expect("a text part").into_owned()
     }
 
+    pub fn html(&self) -> String {
+        self.parse().body_html(0).expect("an HTML part").into_owned()
+    }
+
     /// The code in the subject.
     pub fn code(&self) -> String {
         let parsed = self.parse();
