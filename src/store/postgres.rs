@@ -21,8 +21,11 @@ pub(super) async fn open(url: &str) -> Result<Parts, OpenError> {
     let refused = |e: sqlx::Error| OpenError(format!("DATABASE_URL: {}", told(&e)));
     let looking = tokio::time::timeout(2 * PATIENCE, look(url)).await;
     looking.map_err(|_| OpenError("DATABASE_URL: the PostgreSQL server doesn't answer".into()))??;
+    // On a connection of its own: a change of the schema, and waiting for another replica's, may take long.
+    let alone = AnyPoolOptions::new().max_connections(1).connect(url).await.map_err(refused)?;
+    migrate(&alone).await?;
+    alone.close().await;
     let pool = pool().connect(url).await.map_err(refused)?;
-    migrate(&pool).await?;
     Ok(Parts { write: pool.clone(), read: pool, beside: None, unlocked: " FOR UPDATE SKIP LOCKED" })
 }
 
