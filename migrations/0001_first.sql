@@ -75,3 +75,10 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_user ON sessions (user_id);
 CREATE INDEX sessions_expires ON sessions (expires_at);
 CREATE INDEX sessions_seen ON sessions (seen_at);
+
+-- Groups of accounts, which Remote-Groups tells to apps.
+CREATE TABLE user_groups (
+    user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+    name    TEXT NOT NULL,                  -- lower case, no comma
+    PRIMARY KEY (user_id, name)
+);

@@ -17,10 +17,12 @@ use crate::telemetry::Metrics;
 use crate::throttle::postgres::PostgresCounters;
 use crate::throttle::{SharedCounters, Throttle};
 use crate::web::assets::{self, Assets};
+use crate::web::check::Checks;
 use crate::web::client::Watch;
 use crate::web::cookies::Cookies;
 use crate::web::plain::PlainPages;
-use crate::web::{account, ask, code, guard as guards, health, link, mailbox};
+use crate::web::sessions::Sessions;
+use crate::web::{account, ask, check, code, guard as guards, health, link, mailbox};
 
 /// Everything a request or a worker may need. One for the whole process.
 pub struct App {
@@ -43,6 +45,8 @@ pub struct App {
     pub cookies: Cookies,
     pub assets: Assets,
     pub plain_pages: PlainPages,
+    pub sessions: Sessions,
+    pub checks: Checks,
     pub headers: guards::Headers,
 }
 
@@ -91,6 +95,8 @@ impl App {
             cookies: Cookies::new(&config),
             assets: Assets::new(),
             plain_pages: PlainPages::default(),
+            sessions: Sessions::default(),
+            checks: Checks::new(&metrics),
             headers: guards::Headers::new(&config),
             health: Health::default(),
             wake: Notify::new(),
@@ -128,6 +134,7 @@ pub fn routes(app: &App, table: &mut web::ServiceConfig) {
         .service(page("/users/log-in/{token}").route(get().to(link::confirm_page)).route(post().to(link::enter)))
         .service(page("/users/settings").route(get().to(account::settings_page)))
         .service(page("/users/log-out").route(post().to(account::log_out)))
+        .service(page("/auth/check").route(get().to(check::check)))
         .service(page("/health").route(get().to(health::health)))
         .service(page("/static/{file}").route(get().to(assets::serve)))
         .default_service(web::to(health::not_found));

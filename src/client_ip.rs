@@ -110,6 +110,12 @@ impl Trust {
         self.proxies.iter().any(|net| net.contains(&address))
     }
 
+    /// Whether a peer's words about the request that it hands on are to be believed: a unix socket's, or a
+    /// trusted proxy's, where proxies are expected at all.
+    pub fn believes(&self, peer: Option<IpAddr>) -> bool {
+        self.hops > 0 && peer.is_none_or(|peer| self.is_proxy(peer.to_canonical()))
+    }
+
     /// The address a request is counted as. `peer` is none for a unix socket, whose peer is
     /// trusted; `forwarded` are the lines of `X-Forwarded-For` in their order.
     pub fn client_ip<'a>(&self, peer: Option<IpAddr>, forwarded: impl Iterator<Item = &'a [u8]>) -> (IpAddr, Reason) {

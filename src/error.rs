@@ -27,6 +27,7 @@ pub enum Error {
     CodeWrong,
     Link(DeadLink, WayOn),
     Unauthenticated,
+    Forbidden,
     NotFound,
     MethodNotAllowed,
     Unavailable(StoreError),
@@ -96,6 +97,7 @@ impl Error {
             Self::Link(DeadLink::Expired, _) => "link_expired",
             Self::Link(DeadLink::Unknown, _) => "link_unknown",
             Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::Unavailable(_) => "unavailable",
@@ -140,6 +142,9 @@ impl Error {
                 "Part of it may be missing. Open it from the e-mail again, or get a new one.",
             ),
             Self::Unauthenticated => ("Please log in", "You need to log in to see this."),
+            Self::Forbidden => {
+                ("You can't see this", "Your account may not open this page. Ask whoever looks after it.")
+            }
             Self::NotFound => ("There's nothing here", "Check the address, or start at the log-in page."),
             Self::MethodNotAllowed => ("That can't be done here", "Start at the log-in page."),
             Self::Unavailable(_) => ("We can't do this right now", "Nothing was lost. Please try again in a minute."),
@@ -197,6 +202,7 @@ impl ResponseError for Error {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Link(..) => StatusCode::GONE,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use doorpost::cli::{Command, config, outbox, serve};
+use doorpost::cli::{Command, config, outbox, serve, user};
 
 #[derive(Parser)]
 #[command(version, about = "A magic-link authentication server. Without a command it serves.")]
@@ -17,5 +17,6 @@ fn main() -> ExitCode {
         None => serve::run(),
         Some(Command::Config { json }) => config::run(json),
         Some(Command::Outbox(command)) => outbox::run(&command),
+        Some(Command::User(command)) => user::run(&command),
     }
 }

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod outbox;
 pub mod serve;
+pub mod user;
 
 use std::io::Write;
 use std::path::Path;
@@ -24,6 +25,9 @@ pub enum Command {
     /// The mails that have not left
     #[command(subcommand)]
     Outbox(outbox::Command),
+    /// Accounts
+    #[command(subcommand)]
+    User(user::Command),
 }
 
 /// The process's environment. A value that isn't UTF-8 keeps a mark that the settings refuse.

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod code;
 pub mod email;
+pub mod group;
 pub mod host;
 pub mod provider;
 pub mod return_to;

@@ -15,7 +15,7 @@ pub type SessionToken = Secret<32>;
 pub type BrowserSecret = Secret<32>;
 
 /// `N` random bytes that leave the program once, as lower-case base32. Prints as dots.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret<const N: usize>([u8; N]);
 
 /// The SHA-256 of a secret in hex: all that is ever stored of it.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::links::Use;
 use super::users::User;
-use super::{Store, StoreError, in_time};
+use super::{Store, StoreError, in_time, millis};
 use crate::clock::Millis;
 use crate::domain::token::Hash;
 
@@ -15,7 +15,13 @@ use crate::domain::token::Hash;
 #[derive(Clone, Debug)]
 pub struct Session {
     pub user: User,
+    /// The account's groups, in their order, with commas between them.
+    pub groups: String,
+    /// The absolute end, whatever is seen.
+    pub expires_at: Millis,
 }
+
+type Row = (String, i64, i64, String, String, Option<String>);
 
 /// Last seen is written at most once a minute, or every tenth of a shorter idle lifetime.
 fn seen_every(idle: Duration) -> Millis {
@@ -48,7 +54,8 @@ impl Store {
     /// The live session of a cookie's hash; notes that it was seen.
     pub async fn session(&self, token: &Hash, now: Millis, idle: Duration) -> Result<Option<Session>, StoreError> {
         let row = sqlx::query_as(
-            "SELECT sessions.id, sessions.seen_at, users.id, users.email
+            "SELECT sessions.id, sessions.seen_at, sessions.expires_at, users.id, users.email,
+                 (SELECT string_agg(name, ',' ORDER BY name) FROM user_groups WHERE user_id = users.id)
              FROM sessions JOIN users ON users.id = sessions.user_id
              WHERE sessions.token_hash = $1 AND sessions.expires_at > $2 AND sessions.seen_at > $3
                AND users.disabled_at IS NULL",
@@ -56,15 +63,16 @@ impl Store {
         .bind(token.as_str())
         .bind(now)
         .bind(now - idle.as_millis() as Millis);
-        let row: Option<(String, i64, String, String)> = in_time(row.fetch_optional(&self.read)).await?;
-        let Some((id, seen_at, user_id, email)) = row else { return Ok(None) };
+        let row: Option<Row> = in_time(row.fetch_optional(&self.read)).await?;
+        let Some((id, seen_at, expires_at, user_id, email, groups)) = row else { return Ok(None) };
         if seen_at <= now - seen_every(idle)
             && let Err(error) = self.see_session(&id, now, seen_at).await
         {
             // The session lives on all the same; it only looks idle for longer.
             tracing::warn!(%error, "a visit could not be noted");
         }
-        Ok(Some(Session { user: User { id: user_id, email } }))
+        let user = User { id: user_id, email };
+        Ok(Some(Session { user, groups: groups.unwrap_or_default(), expires_at }))
     }
 
     /// Of parallel visits that all found `seen_at`, one writes.
@@ -95,6 +103,14 @@ impl Store {
         .bind(now)
         .bind(now - idle.as_millis() as Millis);
         let (rows,): (i64,) = in_time(count.fetch_one(&self.read)).await?;
+        Ok(rows)
+    }
+
+    /// How many sessions live, of all accounts.
+    pub async fn count_all_sessions(&self, now: Millis, idle: Duration) -> Result<i64, StoreError> {
+        let count =
+            sqlx::query_as("SELECT CAST(COUNT(*) AS BIGINT) FROM sessions WHERE expires_at > $1 AND seen_at > $2");
+        let (rows,): (i64,) = in_time(count.bind(now).bind(now - millis(idle)).fetch_one(&self.read)).await?;
         Ok(rows)
     }
 }

@@ -35,6 +35,33 @@ impl Store {
     }
 }
 
+/// What is wrong with a change that the operator wants.
+#[derive(Debug)]
+pub enum NoChange {
+    NoAccount,
+    Failed(StoreError),
+}
+
+impl Store {
+    /// Puts an account into a group, or takes it out; whether that changed anything.
+    pub async fn set_group(&self, email: &str, group: &str, within: bool) -> Result<bool, NoChange> {
+        let failed = |e: sqlx::Error| NoChange::Failed(e.into());
+        let id: Option<(String,)> = sqlx::query_as("SELECT id FROM users WHERE email = $1")
+            .bind(email)
+            .fetch_optional(&self.read)
+            .await
+            .map_err(failed)?;
+        let (id,) = id.ok_or(NoChange::NoAccount)?;
+        let change = if within {
+            "INSERT INTO user_groups (user_id, name) VALUES ($1, $2) ON CONFLICT (user_id, name) DO NOTHING"
+        } else {
+            "DELETE FROM user_groups WHERE user_id = $1 AND name = $2"
+        };
+        let done = sqlx::query(change).bind(id).bind(group).execute(&self.write).await.map_err(failed)?;
+        Ok(done.rows_affected() > 0)
+    }
+}
+
 /// Makes the account of a confirmed registration, unless there is one.
 pub(super) async fn create(connection: &mut AnyConnection, email: &str, now: Millis) -> sqlx::Result<()> {
     sqlx::query("INSERT INTO users (id, email, created_at) VALUES ($1, $2, $3) ON CONFLICT (email) DO NOTHING")

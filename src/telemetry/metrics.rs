@@ -48,6 +48,11 @@ struct By {
     by: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CheckResult {
+    result: &'static str,
+}
+
 /// Everything that is counted. One for the whole process, handed to whoever counts.
 #[derive(Debug)]
 pub struct Metrics {
@@ -60,6 +65,8 @@ pub struct Metrics {
     mails: Family<Outcome, Counter>,
     smtp_seconds: Histogram,
     sign_ins: Family<By, Counter>,
+    session_checks: Family<CheckResult, Counter>,
+    sessions: Gauge,
     outbox_pending: Gauge,
     outbox_oldest: Gauge<f64, AtomicU64>,
     quota_remaining: Gauge<f64, AtomicU64>,
@@ -77,6 +84,8 @@ impl Default for Metrics {
             mails: Family::default(),
             smtp_seconds: Histogram::new(SMTP_BUCKETS),
             sign_ins: Family::default(),
+            session_checks: Family::default(),
+            sessions: Gauge::default(),
             outbox_pending: Gauge::default(),
             outbox_oldest: Gauge::default(),
             quota_remaining: Gauge::default(),
@@ -99,6 +108,8 @@ impl Metrics {
         r.register("mails", "What became of the mails", self.mails.clone());
         r.register("smtp_seconds", "Time to hand over one mail", self.smtp_seconds.clone());
         r.register("sign_ins", "Sessions started", self.sign_ins.clone());
+        r.register("session_checks", "Answers to gateways", self.session_checks.clone());
+        r.register("sessions", "Sessions that live", self.sessions.clone());
         r.register("outbox_pending", "Mails waiting to leave", self.outbox_pending.clone());
         r.register("outbox_oldest_seconds", "How long the first of them has waited", self.outbox_oldest.clone());
         r.register("mail_quota_remaining", "Mails that the daily limit still allows", self.quota_remaining.clone());
@@ -138,6 +149,15 @@ impl Metrics {
 
     pub fn signed_in(&self, by: &'static str) {
         self.sign_ins.get_or_create(&By { by }).inc();
+    }
+
+    /// Where answers of one kind to gateways are counted.
+    pub fn session_checks(&self, result: &'static str) -> Counter {
+        self.session_checks.get_or_create_owned(&CheckResult { result })
+    }
+
+    pub fn sessions(&self, live: i64) {
+        self.sessions.set(live);
     }
 
     /// How many mails wait to leave, and how long the first of them has been waiting.

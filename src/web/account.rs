@@ -23,12 +23,12 @@ pub async fn settings_page(
     app: Shared,
     SignedIn(session): SignedIn,
 ) -> Result<HttpResponse, Error> {
-    let user = session.user;
+    let user = &session.user;
     let devices = app.store.count_sessions(&user.id, app.clock.now(), app.config.session_idle).await?;
     if wants_json(&request) {
         return Ok(HttpResponse::Ok().json(json!({ "id": user.id, "email": user.email, "devices": devices })));
     }
-    Ok(html(&SettingsPage { layout: Layout::of(&app), email: user.email, devices }))
+    Ok(html(&SettingsPage { layout: Layout::of(&app), email: user.email.clone(), devices }))
 }
 
 /// Ends the session on the server, or with the field `everywhere` all of the account's. Somebody who
@@ -48,6 +48,7 @@ pub async fn log_out(
         for token in app.cookies.sessions_of(&request) {
             app.store.end_session(&token.hash()).await?;
         }
+        app.sessions.ended();
         tracing::info!(user = session.user.id, everywhere, "signed out");
     }
     let mut answer = if wants_json(&request) {

@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::ResponseError;
 use actix_web::dev::ServiceResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, LOCATION, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, CONTENT_SECURITY_POLICY, LOCATION, RETRY_AFTER};
 use serde_json::json;
 
 use super::{pages, wants_json};
@@ -35,6 +35,9 @@ pub fn render(answer: ServiceResponse, app: &App) -> ServiceResponse {
     if let Error::TooMany(refusal, _) = error {
         response.headers_mut().insert(RETRY_AFTER, refusal.retry_after_seconds().into());
         response.extensions_mut().insert(*refusal);
+    }
+    if let Error::Forbidden = error {
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, app.headers.abroad.clone());
     }
     if let Error::MethodNotAllowed = error {
         let allowed = allowed_methods(request.match_pattern().as_deref());
@@ -69,6 +72,13 @@ fn as_json(error: &Error, app: &App) -> HttpResponse {
     };
     let error_body = json!({ "code": error.code(), "message": message, "details": details });
     HttpResponse::Ok().json(json!({ "error": error_body }))
+}
+
+/// A program's answer, whatever it accepts.
+pub fn plain(error: &Error, app: &App) -> HttpResponse {
+    let mut answer = as_json(error, app);
+    *answer.status_mut() = error.status_code();
+    answer
 }
 
 /// A page that needs a session: to the log-in page, and back afterwards.

@@ -98,6 +98,8 @@ fn asks_for_a_link(request: &ServiceRequest) -> bool {
 /// The headers of every answer, made once.
 pub struct Headers {
     policy: HeaderValue,
+    /// Of a page that is shown under another host's name: what belongs to it comes from ours.
+    pub abroad: HeaderValue,
 }
 
 impl Headers {
@@ -109,7 +111,13 @@ impl Headers {
              form-action 'self'{}; frame-ancestors 'none'",
             hosts.collect::<String>()
         );
-        Self { policy: HeaderValue::from_str(&policy).expect("host names make a sound header") }
+        let ours = config.base_url.origin().ascii_serialization();
+        let abroad = format!(
+            "default-src 'none'; style-src {ours}; img-src {ours}; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'"
+        );
+        let value = |policy: &str| HeaderValue::from_str(policy).expect("host names make a sound header");
+        Self { policy: value(&policy), abroad: value(&abroad) }
     }
 
     /// Click-jacking, MIME sniffing, script injection, a page kept by a shared computer. A handler

@@ -36,7 +36,7 @@ pub async fn confirm_page(
     let (secret, new_browser) = app.cookies.browser_of(&request, &app);
     let same_browser = secret.hash().as_str() == link.browser;
     tracing::info!(purpose = link.purpose.text(), same_browser, "link opened");
-    let signed_in_as = signed_in.map(|SignedIn(session)| session.user.email);
+    let signed_in_as = signed_in.map(|SignedIn(session)| session.user.email.clone());
     let mut answer = if wants_json(&request) {
         as_json(&app, &link, same_browser, signed_in_as)
     } else {
@@ -139,6 +139,8 @@ pub async fn sign_in(
     };
     let return_to = match app.store.use_link(&entry).await? {
         Entry::SignedIn { user, return_to } => {
+            // The ones that this browser had before are over.
+            app.sessions.ended();
             app.metrics.signed_in(by);
             tracing::info!(user = user.id, by, "signed in");
             return_to

@@ -6,6 +6,7 @@ mod again;
 pub mod ask;
 pub mod assets;
 pub mod body;
+pub mod check;
 pub mod client;
 pub mod code;
 pub mod cookies;
@@ -19,6 +20,7 @@ pub mod pages;
 pub mod plain;
 pub mod server;
 pub mod session;
+pub mod sessions;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{ACCEPT, USER_AGENT};

@@ -18,6 +18,8 @@ use crate::store::outbox::Purpose;
 #[derive(Clone, Copy)]
 pub struct Layout<'a> {
     pub app: &'a str,
+    /// What stands before each path: nothing on our own host.
+    pub base: &'a str,
     pub style: &'a str,
     pub icon: &'a str,
     pub support: Option<&'a str>,
@@ -31,12 +33,18 @@ impl<'a> Layout<'a> {
     pub fn of(app: &'a App) -> Self {
         Self {
             app: &app.config.app_name,
+            base: "",
             style: &app.assets.style,
             icon: &app.assets.icon,
             support: app.config.support_email.as_deref(),
             open: app.config.registration_open,
             delayed: app.health.is_delayed(),
         }
+    }
+
+    /// Of a page that a gateway shows in an app's place, under the app's name.
+    fn abroad(app: &'a App) -> Self {
+        Self { base: app.config.base_url.as_str().trim_end_matches('/'), ..Self::of(app) }
     }
 }
 
@@ -62,7 +70,7 @@ impl AskPage<'_> {
 }
 
 /// `?return_to=…`, or nothing.
-fn return_query(return_to: Option<&ReturnTo>) -> String {
+pub fn return_query(return_to: Option<&ReturnTo>) -> String {
     let encoded = |to: &ReturnTo| form_urlencoded::byte_serialize(to.as_str().as_bytes()).collect::<String>();
     return_to.map(|to| format!("?return_to={}", encoded(to))).unwrap_or_default()
 }
@@ -193,7 +201,7 @@ pub struct MailPage<'a> {
 
 /// The page of an error.
 pub fn of_error(app: &App, error: &Error) -> HttpResponse {
-    let layout = Layout::of(app);
+    let layout = if let Error::Forbidden = error { Layout::abroad(app) } else { Layout::of(app) };
     let (title, sentence) = error.words(&app.config);
     match error {
         Error::TooMany(_, form) if form.is_plain() => app.plain_pages.refused(app, form.shown_on, &sentence),

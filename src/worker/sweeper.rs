@@ -38,6 +38,7 @@ pub async fn sweep(app: &App) -> Result<(), StoreError> {
     }
     while app.store.sweep_places(now, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_sessions(now, app.config.session_idle, BATCH).await? == BATCH as u64 {}
+    app.metrics.sessions(app.store.count_all_sessions(now, app.config.session_idle).await?);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod attacks;
 mod bad_input;
 mod binary;
 mod browser;
+mod check;
 mod check_email;
 mod client_ip;
 mod code;

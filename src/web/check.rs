@@ -1,0 +1,134 @@
+//! The answer to a gateway that asks whether a request may pass: Caddy's `forward_auth`, nginx's
+//! `auth_request`, Traefik's `forwardAuth`.
+
+use actix_web::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use actix_web::web::Query;
+use actix_web::{HttpRequest, HttpResponse};
+use serde::Deserialize;
+
+use super::session::SignedIn;
+use super::{Shared, errors};
+use crate::app::App;
+use crate::domain::group::Group;
+use crate::error::Error;
+use crate::store::sessions::Session;
+use crate::telemetry::{Counter, Metrics};
+
+/// How gateways are answered.
+pub struct Checks {
+    signed_in: Counter,
+    signed_out: Counter,
+    forbidden: Counter,
+}
+
+impl Checks {
+    pub fn new(metrics: &Metrics) -> Self {
+        let of = |result| metrics.session_checks(result);
+        Self { signed_in: of("signed_in"), signed_out: of("signed_out"), forbidden: of("forbidden") }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub struct CheckQuery {
+    /// Only accounts in this group may pass.
+    group: Option<String>,
+}
+
+/// 200 with who it is; 302 to the log-in page for a page, else 401; 403 where a group is wanted that the
+/// account isn't in.
+pub async fn check(request: HttpRequest, app: Shared, query: Option<Query<CheckQuery>>) -> Result<HttpResponse, Error> {
+    let Some(SignedIn(session)) = SignedIn::look_up(&request, &app).await? else {
+        app.checks.signed_out.inc();
+        return Ok(turn_away(&request, &app));
+    };
+    let wanted = query.and_then(|query| query.into_inner().group);
+    // A name that no group can have is no reason to let everybody pass.
+    let may = wanted.is_none_or(|group| Group::parse(&group).is_some_and(|group| group.is_in(&session.groups)));
+    if !may {
+        app.checks.forbidden.inc();
+        return Err(Error::Forbidden);
+    }
+    app.checks.signed_in.inc();
+    Ok(identity(&session))
+}
+
+/// Always all of them, empty if unknown: some gateways leave the client's own in place of one that is
+/// missing.
+fn identity(session: &Session) -> HttpResponse {
+    let mut answer = HttpResponse::Ok().finish();
+    let headers = answer.headers_mut();
+    let tells = [
+        ("remote-user", &session.user.id),
+        ("remote-email", &session.user.email),
+        ("remote-name", &session.user.email),
+        ("remote-groups", &session.groups),
+    ];
+    for (name, value) in tells {
+        let value = HeaderValue::from_str(value).unwrap_or(HeaderValue::from_static(""));
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    answer
+}
+
+fn turn_away(request: &HttpRequest, app: &App) -> HttpResponse {
+    let forwarded = Forwarded::of(request, app);
+    if !forwarded.is_page(request) {
+        return errors::plain(&Error::Unauthenticated, app);
+    }
+    let return_to = forwarded.whole().and_then(|wish| app.return_policy.parse(&wish));
+    let query = super::pages::return_query(return_to.as_ref());
+    let location = app.url(&format!("/users/log-in{query}"));
+    HttpResponse::Found().insert_header((LOCATION, location)).finish()
+}
+
+/// What the gateway says of the request that it holds back.
+#[derive(Default)]
+struct Forwarded<'a> {
+    method: Option<&'a str>,
+    proto: Option<&'a str>,
+    host: Option<&'a str>,
+    uri: Option<&'a str>,
+}
+
+impl<'a> Forwarded<'a> {
+    /// Host poisoning: a trusted proxy's words, and nobody else's.
+    fn of(request: &'a HttpRequest, app: &App) -> Self {
+        let peer = request.peer_addr().map(|peer| peer.ip());
+        if !app.trust.believes(peer) {
+            return Self::default();
+        }
+        let headers = request.headers();
+        Self {
+            method: only(headers, "x-forwarded-method"),
+            proto: only(headers, "x-forwarded-proto"),
+            host: only(headers, "x-forwarded-host"),
+            uri: only(headers, "x-forwarded-uri"),
+        }
+    }
+
+    /// A browser that wants to show something, and that can be sent elsewhere.
+    fn is_page(&self, request: &HttpRequest) -> bool {
+        let reads = self.method.is_none_or(|method| matches!(method, "GET" | "HEAD"));
+        let accepts = request.headers().get_all(ACCEPT).filter_map(|accept| accept.to_str().ok());
+        reads
+            && !super::wants_json(request)
+            && accepts
+                .flat_map(|accept| accept.split(','))
+                .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html")))
+    }
+
+    /// Where the browser was going. Its own checks are the policy's.
+    fn whole(&self) -> Option<String> {
+        let (proto, host, uri) = (self.proto?, self.host?, self.uri?);
+        let sound =
+            matches!(proto, "http" | "https") && uri.starts_with('/') && !host.contains(['/', '\\', '@', '?', '#']);
+        sound.then(|| format!("{proto}://{host}{uri}"))
+    }
+}
+
+/// The one value of a header: of two, one isn't the gateway's.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name);
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
