@@ -25,11 +25,16 @@ pub struct Hash(String);
 impl<const N: usize> Secret<N> {
     /// A fresh secret and the hash to store.
     pub fn mint(random: impl FnOnce(&mut [u8])) -> (Self, Hash) {
-        let mut bytes = [0; N];
-        random(&mut bytes);
-        let secret = Self(bytes);
+        let secret = Self::fresh(random);
         let hash = secret.hash();
         (secret, hash)
+    }
+
+    /// A fresh secret of which nothing is stored yet.
+    pub fn fresh(random: impl FnOnce(&mut [u8])) -> Self {
+        let mut bytes = [0; N];
+        random(&mut bytes);
+        Self(bytes)
     }
 
     /// Reads the one spelling that [`Secret::text`] writes; anything else is no secret.

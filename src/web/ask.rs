@@ -57,9 +57,7 @@ fn ask_page(request: &HttpRequest, app: &App, shown_on: ShownOn, query: Option<Q
         super::pages::html(&AskPage { layout: Layout::of(app), form: &form, error: None, notice })
     };
     // Known before it asks: a double click must not make two browsers of one, each with a code of its own.
-    if let (_, Some(cookie)) = app.cookies.browser_of(request, app) {
-        cookies::set(&mut page, &cookie);
-    }
+    app.cookies.introduce(request, app, &mut page);
     page
 }
 

@@ -75,7 +75,7 @@ fn turn_away(request: &HttpRequest, app: &App) -> HttpResponse {
     if !forwarded.is_page(request) {
         return errors::plain(&Error::Unauthenticated, app);
     }
-    let return_to = forwarded.whole().and_then(|wish| app.return_policy.parse(&wish));
+    let return_to = forwarded.wish(app).and_then(|wish| app.return_policy.parse(&wish));
     let query = super::pages::return_query(return_to.as_ref());
     let location = app.url(&format!("/users/log-in{query}"));
     HttpResponse::Found().insert_header((LOCATION, location)).finish()
@@ -117,12 +117,14 @@ impl<'a> Forwarded<'a> {
                 .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html")))
     }
 
-    /// Where the browser was going. Its own checks are the policy's.
-    fn whole(&self) -> Option<String> {
+    /// Where the browser was going, a path if that is on our own host. Whether it may go there is the policy's
+    /// affair.
+    fn wish(&self, app: &App) -> Option<String> {
         let (proto, host, uri) = (self.proto?, self.host?, self.uri?);
         let sound =
             matches!(proto, "http" | "https") && uri.starts_with('/') && !host.contains(['/', '\\', '@', '?', '#']);
-        sound.then(|| format!("{proto}://{host}{uri}"))
+        let ours = format!("{proto}://{host}") == app.config.base_url.origin().ascii_serialization();
+        sound.then(|| if ours { uri.to_owned() } else { format!("{proto}://{host}{uri}") })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The three cookies: the session, which browser this is, and what it last asked for.
 
 use actix_web::cookie::{Cookie, SameSite, time::Duration};
-use actix_web::http::header::COOKIE;
+use actix_web::http::header::{ACCEPT, COOKIE, HeaderValue, SET_COOKIE};
 use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64URL_NOPAD;
 
@@ -15,6 +15,9 @@ use crate::store::outbox::Purpose;
 
 /// How long a browser is known again. The longest that browsers keep a cookie.
 const BROWSER_DAYS: i64 = 400;
+
+/// Stands for a browser's secret.
+const SECRET: &str = "SECRET";
 
 /// How many cookies of the session's name are looked at.
 const MOST_SESSIONS: usize = 4;
@@ -31,6 +34,8 @@ pub struct Cookies {
     domain: Option<String>,
     session_seconds: i64,
     asked_seconds: i64,
+    /// A browser's cookie, cut where its secret stands.
+    introduction: [String; 2],
 }
 
 /// What this browser last asked for: shown on the check-email page, so that a typo is seen.
@@ -54,7 +59,8 @@ impl Cookies {
             (Some(_), true) => "__Secure-",
             _ => host,
         };
-        Self {
+        let mut cookies = Self {
+            introduction: Default::default(),
             session: format!("{session}doorpost_session"),
             browser: format!("{host}doorpost_browser"),
             asked: format!("{host}doorpost_asked"),
@@ -63,7 +69,11 @@ impl Cookies {
             session_seconds: config.session_lifetime.as_secs() as i64,
             // For as long as a code may be typed, and as the inbox's ceiling counts.
             asked_seconds: (2 * config.link_lifetime).max(config.throttle.email.window).as_secs() as i64,
-        }
+        };
+        let whole = cookies.cookie(&cookies.browser, SECRET.to_owned(), Some(Duration::days(BROWSER_DAYS))).to_string();
+        let (before, behind) = whole.split_once(SECRET).expect("the value stands in it");
+        cookies.introduction = [before.to_owned(), behind.to_owned()];
+        cookies
     }
 
     /// The session tokens a browser sent. More than one when another host tossed in a cookie of the same
@@ -97,6 +107,9 @@ impl Cookies {
 
     /// This browser's secret, if it has one.
     pub fn known_browser(&self, request: &HttpRequest) -> Option<BrowserSecret> {
+        if !request.headers().contains_key(COOKIE) {
+            return None;
+        }
         request.cookie(&self.browser).and_then(|cookie| BrowserSecret::parse(cookie.value()))
     }
 
@@ -105,10 +118,22 @@ impl Cookies {
         match self.known_browser(request) {
             Some(secret) => (secret, None),
             None => {
-                let (secret, _) = BrowserSecret::mint(app.random);
+                let secret = BrowserSecret::fresh(app.random);
                 let cookie = self.browser(&secret, true);
                 (secret, Some(cookie))
             }
+        }
+    }
+
+    /// Gives a browser that has none a secret with this answer. Whoever first comes to the page has it, so it is
+    /// put together from what is ready; and a monitor, which shows nobody a page, needs none.
+    pub fn introduce(&self, request: &HttpRequest, app: &App, answer: &mut HttpResponse) {
+        let shows_pages = |accept: &HeaderValue| accept.to_str().is_ok_and(|accept| accept.contains("text/html"));
+        if request.headers().get_all(ACCEPT).any(shows_pages) && self.known_browser(request).is_none() {
+            let [before, behind] = &self.introduction;
+            let cookie = [before, &*BrowserSecret::fresh(app.random).text(), behind].concat();
+            let cookie = HeaderValue::try_from(cookie).expect("our cookies are sound headers");
+            answer.headers_mut().append(SET_COOKIE, cookie);
         }
     }
 

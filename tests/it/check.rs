@@ -43,6 +43,8 @@ async fn who_is_not_is_sent_to_log_in_and_back_to_the_page_with_its_query() {
     for (host, uri, return_to) in [
         ("app.school.example", "/courses?x=1&y=%20", Some("https://app.school.example/courses?x=1&y=%20")),
         ("a.apps.school.example", "/", Some("https://a.apps.school.example/")),
+        ("auth.school.example", "/app/?x=1", Some("/app/?x=1")),
+        ("auth.school.example", "//evil.example", None),
         ("evil.example", "/", None),
         ("app.school.example.evil.example", "/", None),
         ("app.school.example@evil.example", "/", None),

@@ -175,3 +175,21 @@ async fn attack_17_apart_from_the_address_it_is_the_same_for_known_and_unknown()
     }
     assert_eq!(pages[0], pages[1]);
 }
+
+#[tokio::test]
+async fn a_browser_is_known_before_it_asks_so_that_a_double_click_is_one_browser() {
+    let app = TestApp::start().await;
+    for page in ["/users/log-in", "/users/register", "/users/log-in?return_to=%2Fx"] {
+        let mut ada = app.browser().header("Accept", "text/html,application/xhtml+xml");
+        assert_eq!(ada.get(page).await.cookies().count(), 1, "{page}");
+        let known = ada.cookies["doorpost_browser"].clone();
+        assert_eq!(ada.get(page).await.cookies().count(), 0, "it is known");
+        let mut twice = [ada.clone(), ada.clone()];
+        let [first, second] = &mut twice;
+        tokio::join!(first.ask("/users/register", "ada@example.org"), second.ask("/users/register", "ada@example.org"));
+        assert!(twice.iter().all(|browser| browser.cookies["doorpost_browser"] == known));
+        assert_eq!(app.deliver().await.len(), 2);
+        app.advance(900);
+    }
+    assert_eq!(app.browser().get("/users/log-in").await.cookies().count(), 0, "a monitor is no browser");
+}
