@@ -153,12 +153,14 @@ impl Throttle {
     /// By the counters that replicas share, where nothing is remembered and they are well.
     async fn settle_by(&self, shared: &Shared, hits: &[Hit]) -> Result<(), Refusal> {
         // A flood on one key ends here.
-        let known = shared.refused(hits, self.clock.monotonic()).is_some_and(|(at, _)| at == 0);
-        let _turn = if known { Vec::new() } else { shared.turn(hits).await };
+        let known = shared.refused(hits, self.clock.monotonic());
+        let mut turn = shared.turn(&hits[..known.map_or(hits.len(), |(at, _)| at)]).await;
         let now = self.clock.monotonic();
-        let remembered = shared.refused(hits, now);
-        // The counters before the remembered one still count this request; those behind it don't.
-        let open = &hits[..remembered.as_ref().map_or(hits.len(), |(at, _)| *at)];
+        let remembered = [shared.refused(hits, now), known].into_iter().flatten().min_by_key(|(at, _)| *at);
+        // The counters before the remembered one still count this request; those behind it don't, and nobody is
+        // to wait there for what happens before.
+        let open = &hits[..remembered.map_or(hits.len(), |(at, _)| at)];
+        turn.truncate(open.len());
         let counted = match open {
             [] => Ok(()),
             _ => match shared.ask(open, now).await {
@@ -175,7 +177,7 @@ impl Throttle {
         {
             shared.remember(refusal, hit.key, now);
         }
-        counted.and(match remembered {
+        counted.and_then(|()| match remembered {
             Some((at, refusal)) => self.deny(&hits[at], refusal),
             None => Ok(()),
         })

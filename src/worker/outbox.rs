@@ -11,6 +11,7 @@ use crate::clock::Millis;
 use crate::mail::{Fault, Line, Mail, SendError, Turn};
 use crate::store::StoreError;
 use crate::store::outbox::{Claimed, QueuedMail};
+use crate::store::users::Account;
 
 /// Mails that one worker takes at once at most. Few enough that a log-in doesn't wait behind them.
 const MOST: i64 = 64;
@@ -102,9 +103,12 @@ impl Postman {
                 Outcome::Sent
             }
             Err(error) => {
+                let own = error.fault == Fault::Mail;
                 let error = error.seen_with(|| app.health.refuses_all(&mail.id));
                 self.troubled = !error.is_about_the_mail();
-                failed(app, mail, &error)
+                // Whoever registers a few addresses that nobody has must not have everybody told of a delay.
+                let tells = !own || mail.account == Account::Active;
+                failed(app, mail, &error, tells)
             }
         }
     }
@@ -138,11 +142,16 @@ pub async fn probe(app: &App) -> bool {
     app.health.is_well()
 }
 
-fn failed(app: &App, mail: &QueuedMail, error: &SendError) -> Outcome {
+/// `tells`: whether it says anything of other mails.
+fn failed(app: &App, mail: &QueuedMail, error: &SendError, tells: bool) -> Outcome {
     let (id, tries, now) = (&mail.id, mail.tries, app.clock.monotonic());
     match error.fault {
         Fault::Mail => app.health.answers(),
-        _ if error.is_about_the_mail() => app.health.put_off(id, now),
+        _ if error.is_about_the_mail() => {
+            if tells {
+                app.health.put_off(id, now);
+            }
+        }
         _ => app.health.ill(error, now, false),
     }
     match error.fault {
