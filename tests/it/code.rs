@@ -70,6 +70,7 @@ async fn it_is_read_as_people_type_it() {
         |code: &str| format!("  {}\u{a0}", code.replace('-', " \u{2013} ")),
         |code: &str| code.replace('0', "O").replace('1', "l"),
         |code: &str| code.replace('0', "o").replace('1', "i"),
+        |code: &str| format!("\u{2068}{}\u{ad}\u{2069}", code.replace('-', "\u{FF0D}")),
     ] {
         let (_app, mut ada, mail) = ada_asks(TestApp::with()).await;
         types(&mut ada, &spell(&mail.code)).await.assert_found("/users/settings");
