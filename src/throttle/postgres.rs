@@ -36,8 +36,8 @@ const TABLE: &str = "
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7238230541180596337)";
 
 /// Rows that are looked at together for what is over, and how often in one sweep.
-const PAGE: i64 = 2000;
-const PAGES: usize = 20;
+const PAGE: i64 = 500;
+const PAGES: usize = 80;
 
 /// The counters in PostgreSQL.
 pub struct PostgresCounters {
