@@ -15,6 +15,7 @@ CREATE TABLE outbox (
     purpose     TEXT   NOT NULL,            -- log_in, register
     email       TEXT   NOT NULL,            -- folded, as typed; looked up by the worker only; empty when over
     browser     TEXT   NOT NULL,            -- SHA-256 of the asking browser's secret
+    inbox       TEXT   NOT NULL,            -- keyed digest of the inbox, for counting typed codes
     agent       TEXT   NOT NULL,            -- a fixed phrase: Firefox on Windows
     return_to   TEXT,
     asked_at    BIGINT NOT NULL,

@@ -83,8 +83,8 @@ async fn write(pool: &AnyPool, mails: usize) -> sqlx::Result<()> {
 
 async fn insert(connection: &mut AnyConnection, email: &str, now: i64) -> sqlx::Result<()> {
     let row = sqlx::query(
-        "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
-         VALUES ($1, 'register', $2, $3, 'Firefox on Windows', NULL, $4, $5, $4, 0)",
+        "INSERT INTO outbox (id, purpose, email, browser, inbox, agent, return_to, asked_at, deadline_at, due_at, tries)
+         VALUES ($1, 'register', $2, $3, SUBSTR($3, 1, 32), 'Firefox on Windows', NULL, $4, $5, $4, 0)",
     );
     let row = row.bind(Uuid::now_v7().to_string()).bind(email).bind("ab".repeat(32));
     row.bind(now).bind(now + LIFETIME).execute(connection).await.map(drop)

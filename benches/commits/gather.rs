@@ -55,8 +55,8 @@ async fn write(pool: &AnyPool, batch: &[Waiting]) -> sqlx::Result<()> {
 
 async fn insert(connection: &mut AnyConnection, email: &str) -> sqlx::Result<()> {
     let row = sqlx::query(
-        "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
-         VALUES ($1, 'log_in', $2, $3, $4, NULL, $5, $6, $5, 0)",
+        "INSERT INTO outbox (id, purpose, email, browser, inbox, agent, return_to, asked_at, deadline_at, due_at, tries)
+         VALUES ($1, 'log_in', $2, $3, SUBSTR($3, 1, 32), $4, NULL, $5, $6, $5, 0)",
     );
     let id = Uuid::now_v7();
     // As the program's: another one each time, anywhere in the index.

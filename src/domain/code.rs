@@ -6,6 +6,7 @@ use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use super::email::Email;
 use super::token::{BrowserSecret, Hash, SessionToken};
 
 /// Crockford's base32: no I, L, O (read as 1, 1, 0) and no U.
@@ -26,6 +27,14 @@ impl CodeKey {
     /// A secret of at least 256 bits, or nothing where there is none.
     pub fn new(secret: &[u8]) -> Self {
         Self(secret.to_owned())
+    }
+
+    /// What an inbox is known by when codes are typed for it: 16 bytes in hex, never an address.
+    pub fn inbox(&self, email: &Email) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        mac.update(b"inbox\0");
+        mac.update(email.inbox().as_bytes());
+        HEXLOWER.encode(&mac.finalize().into_bytes()[..16])
     }
 }
 

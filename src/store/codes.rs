@@ -19,6 +19,18 @@ pub struct Candidate {
 }
 
 impl Store {
+    /// What the inboxes are known by for which this browser has asked: those that its typed codes may be of. By
+    /// its own requests, and not by a cookie that says so, which anybody can forge.
+    pub async fn inboxes_of(&self, browser: &Hash) -> Result<Vec<String>, StoreError> {
+        let inboxes = sqlx::query_as(
+            "SELECT DISTINCT inbox FROM (
+                 SELECT inbox FROM outbox WHERE browser = $1 ORDER BY id DESC LIMIT $2) AS latest",
+        );
+        let inboxes = inboxes.bind(browser.as_str()).bind(LATEST);
+        let inboxes: Vec<(String,)> = in_time(inboxes.fetch_all(&self.read)).await?;
+        Ok(inboxes.into_iter().map(|(inbox,)| inbox).collect())
+    }
+
     /// Counts a try for every request of this browser, and only then looks for the code that `fits`: of any
     /// number of tries at once, five are looked at. Also codes of links that were used, so that a second
     /// press finds what the first one did. A code that fits costs no try: whoever knows it isn't guessing.

@@ -41,6 +41,8 @@ pub struct NewMail {
     pub email: Email,
     /// Hash of the asking browser's secret.
     pub browser: Hash,
+    /// What the inbox is known by when codes are typed for it.
+    pub inbox: String,
     pub agent: String,
     pub return_to: Option<ReturnTo>,
     pub asked_at: Millis,
@@ -77,13 +79,15 @@ impl QueuedMail {
 impl NewMail {
     pub(super) async fn insert(&self, id: Uuid, connection: &mut AnyConnection) -> sqlx::Result<u64> {
         let insert = sqlx::query(
-            "INSERT INTO outbox (id, purpose, email, browser, agent, return_to, asked_at, deadline_at, due_at, tries)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)",
+            "INSERT INTO outbox
+                 (id, purpose, email, browser, inbox, agent, return_to, asked_at, deadline_at, due_at, tries)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)",
         )
         .bind(id.to_string())
         .bind(self.purpose.text())
         .bind(self.email.as_str())
         .bind(self.browser.as_str())
+        .bind(&self.inbox)
         .bind(&self.agent)
         .bind(self.return_to.as_ref().map(ReturnTo::as_str))
         .bind(self.asked_at)

@@ -81,9 +81,8 @@ impl Keys {
         self.digest(b"inbox\0", email.inbox().as_bytes())
     }
 
-    /// The key of an inbox, if there is one, as seen from a client network.
-    pub fn code(&self, network: Network, email: Option<&Email>) -> Key {
-        let inbox = email.map(|email| email.inbox().to_string()).unwrap_or_default();
+    /// The key of an inbox as seen from a client network, by what the inbox is known by; empty for none.
+    pub fn code(&self, network: Network, inbox: &str) -> Key {
         self.digest(b"code\0", format!("{inbox}\0{}", network.address()).as_bytes())
     }
 

@@ -103,9 +103,16 @@ impl Throttle {
     }
 
     /// A typed code, whether or not there is an account: per inbox and client network, so that nobody can
-    /// burn somebody else's tries from elsewhere. Without an inbox all of a network's count together.
-    pub async fn code(&self, client: (Network, Key), email: Option<&Email>) -> Result<(), Refusal> {
-        self.settle(&[Hit::new(Counter::Code, self.keys.code(client.0, email), self.config.code)]).await
+    /// burn somebody else's tries from elsewhere. For every inbox that the browser has asked for, since the code
+    /// may be of any; without one all of a network's count together.
+    pub async fn code(&self, client: (Network, Key), inboxes: &[String]) -> Result<(), Refusal> {
+        let none = [String::new()];
+        let inboxes = if inboxes.is_empty() { &none } else { inboxes };
+        let mut keys: Vec<_> = inboxes.iter().map(|inbox| self.keys.code(client.0, inbox)).collect();
+        // In one order, so that nobody waits in a circle.
+        keys.sort_unstable();
+        let hits: Vec<_> = keys.into_iter().map(|key| Hit::new(Counter::Code, key, self.config.code)).collect();
+        self.settle(&hits).await
     }
 
     /// Any other request without a live session.

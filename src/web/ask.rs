@@ -145,10 +145,11 @@ async fn enqueue(wish: Wish, request: &HttpRequest, app: &App, client: Client) -
     let inbox = app.throttle.keys().inbox(&wish.email);
     let mail = NewMail {
         purpose: wish.purpose,
-        email: wish.email,
         browser: secret.hash(),
+        inbox: app.code_key.inbox(&wish.email),
         agent: agent_of(request),
         return_to: wish.return_to.clone(),
+        email: wish.email,
         asked_at: now,
         deadline_at: now + app.config.link_lifetime.as_millis() as Millis,
     };

@@ -2,9 +2,7 @@
 //! `auth_request`, Traefik's `forwardAuth`.
 
 use actix_web::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use actix_web::web::Query;
 use actix_web::{HttpRequest, HttpResponse};
-use serde::Deserialize;
 
 use super::session::SignedIn;
 use super::{Shared, errors};
@@ -28,28 +26,32 @@ impl Checks {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-pub struct CheckQuery {
-    /// Only accounts in this group may pass.
-    group: Option<String>,
-}
-
 /// 200 with who it is; 302 to the log-in page for a page, else 401; 403 where a group is wanted that the
 /// account isn't in.
-pub async fn check(request: HttpRequest, app: Shared, query: Option<Query<CheckQuery>>) -> Result<HttpResponse, Error> {
+pub async fn check(request: HttpRequest, app: Shared) -> Result<HttpResponse, Error> {
     let Some(SignedIn(session)) = SignedIn::look_up(&request, &app).await? else {
         app.checks.signed_out.inc();
         return Ok(turn_away(&request, &app));
     };
-    let wanted = query.and_then(|query| query.into_inner().group);
-    // A name that no group can have is no reason to let everybody pass.
-    let may = wanted.is_none_or(|group| Group::parse(&group).is_some_and(|group| group.is_in(&session.groups)));
-    if !may {
+    if !may_pass(request.query_string(), &session) {
         app.checks.forbidden.inc();
         return Err(Error::Forbidden);
     }
     app.checks.signed_in.inc();
     Ok(identity(&session))
+}
+
+/// Whether the account is in the group that is wanted, if one is. A slip in the gateway's settings (`?groups=`, a
+/// second group, a name that no group can have) is no reason to let everybody pass.
+fn may_pass(query: &str, session: &Session) -> bool {
+    let mut wanted = form_urlencoded::parse(query.as_bytes());
+    match (wanted.next(), wanted.next()) {
+        (None, _) => true,
+        (Some((name, group)), None) if name == "group" => {
+            Group::parse(&group).is_some_and(|group| group.is_in(&session.groups))
+        }
+        _ => false,
+    }
 }
 
 /// Always all of them, empty if unknown: some gateways leave the client's own in place of one that is

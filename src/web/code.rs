@@ -11,7 +11,6 @@ use super::link::{SignIn, checked, go_on, location, sign_in};
 use super::session::SignedIn;
 use crate::app::App;
 use crate::domain::code::Code;
-use crate::domain::email::Email;
 use crate::domain::token::{BrowserSecret, Hash};
 use crate::error::{Error, Form, ShownOn};
 use crate::store::codes::Candidate;
@@ -31,16 +30,14 @@ pub async fn enter(
     payload: Payload,
 ) -> Result<HttpResponse, Error> {
     let body = body::read(payload).await?;
-    // The inbox is the client's word, and a forged one gains nothing: a code is taken from the browser
-    // that asked for it alone, five times at most, and asking has ceilings of its own.
-    let asked = app.cookies.asked_of(&request, &app.return_policy);
-    let email = asked.and_then(|asked| Email::parse(&asked.typed).ok());
-    let allowed = app.throttle.code((client.network, client.key), email.as_ref()).await;
+    // Code guessing: counted by what this very browser has asked for, whatever its cookies say.
+    let (browser, _) = app.cookies.browser_of(&request, &app);
+    let inboxes = app.store.inboxes_of(&browser.hash()).await?;
+    let allowed = app.throttle.code((client.network, client.key), &inboxes).await;
     allowed.map_err(|refusal| Error::TooMany(refusal, Form { shown_on: ShownOn::CheckEmail, ..Form::default() }))?;
     let fields = Fields::parse(&request, &body)?;
     // What can't be a code isn't looked for, whoever types it.
     let code = fields.get("code").and_then(Code::parse).ok_or(Error::CodeWrong)?;
-    let (browser, _) = app.cookies.browser_of(&request, &app);
     let link = find(&app, &code, &browser).await?.ok_or(Error::CodeWrong)?;
     let session = code.session(&browser, &link);
     match sign_in(&request, &app, &link, (&browser, &session), ("code", fields.stay())).await? {

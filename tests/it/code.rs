@@ -244,6 +244,38 @@ async fn attack_33_guesses_are_counted_by_inbox_and_network_whoever_has_an_accou
 }
 
 #[tokio::test]
+async fn attack_33_no_forged_cookie_and_no_second_request_makes_another_count() {
+    let (app, ada, mail) = ada_asks(TestApp::with()).await;
+    let mut other = app.browser_at("198.51.100.1");
+    other.ask("/users/log-in", "eve@example.org").await;
+    let forged = other.cookies["doorpost_asked"].clone();
+    for n in 0..5 {
+        let mut guesser = ada.clone();
+        match n {
+            0 => drop(guesser.cookies.remove("doorpost_asked")),
+            1 => drop(guesser.cookies.insert("doorpost_asked".into(), "garbage".into())),
+            2 => drop(guesser.cookies.insert("doorpost_asked".into(), forged.clone())),
+            // For an address of the guesser's own, in the same browser: the old code is still one that it may type.
+            _ => drop(guesser.ask("/users/log-in", &format!("mallory{n}@example.org")).await),
+        }
+        assert_wrong(&types(&mut guesser, other_than(&mail.code)).await);
+    }
+    for cookie in [None, Some("garbage"), Some(&*forged)] {
+        let mut guesser = ada.clone();
+        guesser.cookies.remove("doorpost_asked");
+        if let Some(cookie) = cookie {
+            guesser.cookies.insert("doorpost_asked".into(), cookie.into());
+        }
+        assert_eq!(types(&mut guesser, &mail.code).await.status, 429, "{cookie:?}");
+    }
+    // Nor does another browser that asks for the same inbox from there.
+    let mut second = app.browser_at("198.51.100.1");
+    second.ask("/users/log-in", "ada@example.org").await;
+    assert_eq!(types(&mut second, "000-000").await.status, 429);
+    app.work().await;
+}
+
+#[tokio::test]
 async fn attack_19_known_and_unknown_addresses_leave_the_same_and_read_the_same() {
     let app = TestApp::start().await;
     app.account("ada@example.org").await;

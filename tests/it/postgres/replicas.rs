@@ -88,8 +88,8 @@ async fn work_together(apps: [&TestApp; 2]) -> [usize; 2] {
 /// Requests for so many mails, as they lie in the queue.
 async fn queue(app: &TestApp, mails: usize) {
     sqlx::query(
-        "INSERT INTO outbox (id, purpose, email, browser, agent, asked_at, deadline_at, due_at, tries)
-         SELECT lpad(n::text, 36, '0'), 'register', 'a' || n || '@example.org', '', 'a browser', $1, $2, $1, 0
+        "INSERT INTO outbox (id, purpose, email, browser, inbox, agent, asked_at, deadline_at, due_at, tries)
+         SELECT lpad(n::text, 36, '0'), 'register', 'a' || n || '@example.org', '', '', 'a browser', $1, $2, $1, 0
          FROM generate_series(1, $3) AS n",
     )
     .bind(app.clock.now())
