@@ -82,10 +82,7 @@ impl Throttle {
         let [burst, _] = self.ip_hits(client);
         match shared.refused(&[burst], self.clock.monotonic()) {
             None => Ok(()),
-            Some((_, refusal)) => {
-                self.decided[burst.counter as usize].deny.inc();
-                Err(refusal)
-            }
+            refused => self.decide(&[burst], refused),
         }
     }
 
@@ -138,27 +135,28 @@ impl Throttle {
         if !self.config.enabled {
             return Ok(());
         }
-        match &self.shared {
+        let refused = match &self.shared {
             Some(shared) if hits.iter().all(|hit| hit.counter.is_shared()) => self.settle_by(shared, hits).await,
             _ => self.settle_here(hits, self.clock.monotonic()),
-        }
+        };
+        self.decide(hits, refused)
     }
 
     /// By the counters of this process.
-    fn settle_here(&self, hits: &[Hit], now: Micros) -> Result<(), Refusal> {
-        let verdicts = hits.iter().map_while(|hit| match self.memory.hit(hit, now) {
-            Ok(verdict) => Some(verdict),
+    fn settle_here(&self, hits: &[Hit], now: Micros) -> Option<Refused> {
+        let verdicts = hits.iter().map(|hit| match self.memory.hit(hit, now) {
+            Ok(verdict) => verdict,
             Err(memory::Poisoned) => {
                 // It fails open: the link is the only door.
                 self.store_failed("memory", &"a lock was poisoned");
-                Some(Verdict::Allow { count: 0 })
+                Verdict::Allow { count: 0 }
             }
         });
-        self.judge(hits, verdicts)
+        first_refused(hits, verdicts)
     }
 
     /// By the counters that replicas share, where nothing is remembered and they are well.
-    async fn settle_by(&self, shared: &Shared, hits: &[Hit]) -> Result<(), Refusal> {
+    async fn settle_by(&self, shared: &Shared, hits: &[Hit]) -> Option<Refused> {
         // A flood on one key ends here.
         let known = shared.refused(hits, self.clock.monotonic());
         let mut turn = shared.turn(&hits[..known.map_or(hits.len(), |(at, _)| at)]).await;
@@ -168,42 +166,34 @@ impl Throttle {
         // to wait there for what happens before.
         let open = &hits[..remembered.map_or(hits.len(), |(at, _)| at)];
         turn.truncate(open.len());
-        let counted = match open {
-            [] => Ok(()),
-            _ => match shared.ask(open, now).await {
-                Some(Ok(verdicts)) => self.judge(open, verdicts.into_iter()),
-                Some(Err(error)) => {
-                    self.store_failed(shared.store.name(), &error);
-                    self.settle_here(open, now)
-                }
-                None => self.settle_here(open, now),
-            },
-        };
-        if let Err(refusal) = &counted
-            && let Some(hit) = open.iter().find(|hit| hit.counter == refusal.counter)
-        {
-            shared.remember(refusal, hit.key, now);
+        let Some((at, refusal)) = self.ask_shared(shared, open, now).await else { return remembered };
+        shared.remember(&refusal, open[at].key, now);
+        Some((at, refusal))
+    }
+
+    async fn ask_shared(&self, shared: &Shared, hits: &[Hit], now: Micros) -> Option<Refused> {
+        if hits.is_empty() {
+            return None;
         }
-        counted.and_then(|()| match remembered {
-            Some((at, refusal)) => self.deny(&hits[at], refusal),
-            None => Ok(()),
+        match shared.ask(hits, now).await {
+            Some(Ok(verdicts)) => return first_refused(hits, verdicts.into_iter()),
+            Some(Err(error)) => self.store_failed(shared.store.name(), &error),
+            None => {}
+        }
+        self.settle_here(hits, now)
+    }
+
+    /// Counts what was decided: the hits before a refused one were allowed, and those behind it not asked.
+    fn decide(&self, hits: &[Hit], refused: Option<Refused>) -> Result<(), Refusal> {
+        let of = |hit: &Hit| &self.decided[hit.counter as usize];
+        let allowed = refused.map_or(hits.len(), |(at, _)| at);
+        for hit in &hits[..allowed] {
+            of(hit).allow.inc();
+        }
+        refused.map_or(Ok(()), |(at, refusal)| {
+            of(&hits[at]).deny.inc();
+            Err(refusal)
         })
-    }
-
-    /// Counts the verdicts; the first refusal.
-    fn judge(&self, hits: &[Hit], verdicts: impl Iterator<Item = Verdict>) -> Result<(), Refusal> {
-        for (hit, verdict) in hits.iter().zip(verdicts) {
-            match verdict {
-                Verdict::Allow { .. } => self.decided[hit.counter as usize].allow.inc(),
-                Verdict::Deny { retry_after } => return self.deny(hit, Refusal::new(hit, retry_after)),
-            };
-        }
-        Ok(())
-    }
-
-    fn deny(&self, hit: &Hit, refusal: Refusal) -> Result<(), Refusal> {
-        self.decided[hit.counter as usize].deny.inc();
-        Err(refusal)
     }
 
     /// Removes some of the shared counters in which nothing counts any more; how many.
@@ -218,4 +208,15 @@ impl Throttle {
         self.metrics.store_failed(store);
         tracing::error!(store, %error, "a counter failed; the request is allowed by the next one");
     }
+}
+
+/// A refusal, and the place of its hit among those that were asked about.
+type Refused = (usize, Refusal);
+
+/// The first that was refused; nobody is asked about those behind it.
+fn first_refused(hits: &[Hit], verdicts: impl Iterator<Item = Verdict>) -> Option<Refused> {
+    hits.iter().zip(verdicts).enumerate().find_map(|(at, (hit, verdict))| match verdict {
+        Verdict::Allow { .. } => None,
+        Verdict::Deny { retry_after } => Some((at, Refusal::new(hit, retry_after))),
+    })
 }

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::breaker::Breaker;
 use super::log::Verdict;
-use super::{Counter, Hit, Key, Refusal};
+use super::{Counter, Hit, Key, Refusal, Refused};
 use crate::clock::Micros;
 
 /// The most a request may lose to a counter store that doesn't answer.
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// The first of the hits that is known to be refused, and its place.
-    pub fn refused(&self, hits: &[Hit], now: Micros) -> Option<(usize, Refusal)> {
+    pub fn refused(&self, hits: &[Hit], now: Micros) -> Option<Refused> {
         hits.iter().enumerate().find_map(|(at, hit)| {
             let left = self.denials.get(&(hit.counter, hit.key))?.checked_sub(now).filter(|left| *left > 0)?;
             Some((at, Refusal::new(hit, Duration::from_micros(left))))

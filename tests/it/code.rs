@@ -276,6 +276,30 @@ async fn attack_33_no_forged_cookie_and_no_second_request_makes_another_count() 
 }
 
 #[tokio::test]
+async fn a_refusal_for_one_inbox_is_remembered_for_that_one_alone() {
+    for (full, other) in [("ada@example.org", "bob@example.org"), ("bob@example.org", "ada@example.org")] {
+        let app = TestApp::with().setting("THROTTLE_IP_BURST_LIMIT", "9").run().await;
+        let mut browsers = [0; 3].map(|_| app.browser_at("198.51.100.1"));
+        let [fills, of_both, of_other] = &mut browsers;
+        for (browser, inboxes) in
+            [(&mut *fills, &[full][..]), (&mut *of_both, &[full, other]), (&mut *of_other, &[other])]
+        {
+            for inbox in inboxes {
+                browser.ask("/users/log-in", inbox).await.assert_found("/users/check-email");
+            }
+        }
+        for _ in 0..5 {
+            assert_wrong(&types(fills, "000-000").await);
+        }
+        for _ in 0..2 {
+            assert_eq!(types(of_both, "000-000").await.status, 429, "{full} is full");
+        }
+        assert_wrong(&types(of_other, "000-000").await);
+        app.work().await;
+    }
+}
+
+#[tokio::test]
 async fn attack_19_known_and_unknown_addresses_leave_the_same_and_read_the_same() {
     let app = TestApp::start().await;
     app.account("ada@example.org").await;
