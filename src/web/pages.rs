@@ -183,6 +183,8 @@ pub struct ErrorPage<'a> {
     pub sentence: String,
     /// Whether to say whom to ask.
     pub trouble: bool,
+    /// Whether it is known that who reads it is signed in.
+    pub signed_in: bool,
 }
 
 #[derive(Template)]
@@ -214,7 +216,8 @@ pub fn of_error(app: &App, error: &Error) -> HttpResponse {
         Error::Link(_, way_on) => html(&DeadLinkPage { layout, title, sentence, way_on }),
         _ => {
             let trouble = matches!(error, Error::Unavailable(_));
-            html(&ErrorPage { layout, title, sentence, trouble })
+            let signed_in = matches!(error, Error::Forbidden);
+            html(&ErrorPage { layout, title, sentence, trouble, signed_in })
         }
     }
 }

@@ -109,6 +109,7 @@ async fn a_group_that_is_wanted_and_missing_is_a_403_with_a_page() {
         let answer = ada.get(&format!("/auth/check?{query}")).await;
         assert_eq!(answer.status, 403, "{query}");
         assert!(answer.body.contains("You can&#39;t see this") || answer.body.contains("You can't see this"));
+        assert!(answer.body.contains(">Go to your account</a>"), "{}", answer.body);
         // It is shown under the app's name, and yet in our dress.
         let base = format!("http://localhost:{}", app.address.port());
         assert!(answer.body.contains(&format!("href=\"{base}/static/style-")), "{}", answer.body);

@@ -55,6 +55,7 @@ async fn tour(look: Look, name: &'static str) {
     camera.at(&mail.link(), "confirm-new").await;
     browser.press("Create account and continue").await;
     camera.take("settings").await;
+    camera.at("/auth/check?group=staff", "forbidden").await;
     browser.show(&mail.html()).await;
     camera.take("mail-welcome").await;
     camera.at(&mail.link(), "used-logged-in").await;
