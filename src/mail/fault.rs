@@ -90,15 +90,6 @@ impl SendError {
         Self { fault, place, answered, reason }
     }
 
-    /// A refusal for good that meets one mail after the other isn't of the mails, whatever the server calls it:
-    /// "550 relaying denied" without a detailed code, or a provider's own rules at the end of the message.
-    pub fn seen_with(mut self, refuses_all: impl FnOnce() -> bool) -> Self {
-        if self.fault == Fault::Mail && refuses_all() {
-            self.fault = Fault::Sender;
-        }
-        self
-    }
-
     /// Without the parts of this address, which servers like to repeat.
     pub fn without(mut self, address: &Address) -> Self {
         let of_a_word = |c: char| !c.is_whitespace() && !"<>()[]\"',;:".contains(c);

@@ -1,7 +1,6 @@
 //! Whether another process uses the same SQLite file: after a crash the leases of the dead process are
 //! freed at once, but never those of one that lives.
 
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +9,7 @@ use std::path::Path;
 use sqlx::AnyPool;
 
 use super::OpenError;
+use super::sqlite::beside;
 
 /// A lock that every process on `database` shares for as long as it lives. The first one makes every
 /// mail in hand due again, since the hands are gone.
@@ -28,9 +28,7 @@ pub async fn join(database: &Path, pool: &AnyPool) -> Result<File, OpenError> {
 
 /// In a file of its own: closing the database's would drop SQLite's locks.
 fn lock_beside(database: &Path) -> io::Result<File> {
-    let mut name = OsString::from(database);
-    name.push("-alive");
-    OpenOptions::new().create(true).append(true).mode(0o600).open(name)
+    OpenOptions::new().create(true).append(true).mode(0o600).open(beside(database, "-alive"))
 }
 
 async fn free_leases(pool: &AnyPool) -> sqlx::Result<()> {

@@ -1,23 +1,23 @@
 //! A secret beside the database, and not in it: who reads the one at all times still lacks the other.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use data_encoding::HEXLOWER_PERMISSIVE as HEX;
 use uuid::Uuid;
 
 use super::OpenError;
+use super::sqlite::beside;
 use crate::clock::os_random;
 
 /// 256 bits.
 const BYTES: usize = 32;
 
 /// The secret of this database; made, readable by its owner only, when there is none yet.
-pub fn beside(database: &Path) -> Result<Vec<u8>, OpenError> {
-    let file = named(database, "-key");
+pub fn of(database: &Path) -> Result<Vec<u8>, OpenError> {
+    let file = beside(database, "-key");
     let refused = |e: io::Error| OpenError(format!("DATABASE_URL: {}: {e}", file.display()));
     if !file.try_exists().map_err(refused)? {
         make(database, &file).map_err(refused)?;
@@ -36,7 +36,7 @@ pub fn beside(database: &Path) -> Result<Vec<u8>, OpenError> {
 fn make(database: &Path, file: &Path) -> io::Result<()> {
     let mut key = [0; BYTES];
     os_random(&mut key);
-    let draft = named(database, &format!("-key.{}", Uuid::now_v7()));
+    let draft = beside(database, &format!("-key.{}", Uuid::now_v7()));
     let mut written = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
     written.write_all(HEX.encode(&key).as_bytes())?;
     written.sync_all()?;
@@ -44,12 +44,6 @@ fn make(database: &Path, file: &Path) -> io::Result<()> {
     fs::remove_file(&draft)?;
     match linked {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => File::open(file).map(drop),
+        _ => Ok(()),
     }
-}
-
-fn named(database: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(database);
-    name.push(end);
-    name.into()
 }

@@ -135,19 +135,28 @@ impl fmt::Display for OpenError {
     }
 }
 
-/// What both engines' pools have in common.
-fn pool(connections: u32) -> AnyPoolOptions {
+/// What both engines' pools have in common. Each connection begins with `settings`.
+fn pool(connections: u32, settings: &'static [&'static str]) -> AnyPoolOptions {
     AnyPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(PATIENCE)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            Box::pin(async move {
+                for setting in settings {
+                    sqlx::query(*setting).execute(&mut *connection).await?;
+                }
+                Ok(())
+            })
+        })
         // After a failed COMMIT (a full disk) SQLite has rolled back and sqlx believes that it hasn't: on
         // such a connection nothing would ever be committed again.
         .after_release(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
 }
 
 /// Brings the schema up to date: once, however many processes start together.
-async fn migrate(pool: &AnyPool) -> Result<(), OpenError> {
-    sqlx::migrate!().run(pool).await.map_err(migration_failed)
+async fn migrate(pool: &AnyPool) -> Result<(), MigrateError> {
+    sqlx::migrate!().run(pool).await
 }
 
 fn migration_failed(error: MigrateError) -> OpenError {
@@ -161,11 +170,6 @@ fn migration_failed(error: MigrateError) -> OpenError {
             "DATABASE_URL: an earlier change of the schema ({version}) was interrupted; restore a \
              backup. Nothing was changed."
         ),
-        MigrateError::Execute(ref error) | MigrateError::ExecuteMigration(ref error, _)
-            if postgres::told_of_schema(error).is_some() =>
-        {
-            format!("DATABASE_URL: {}", postgres::told_of_schema(error).unwrap_or_default())
-        }
         other => format!("DATABASE_URL: the schema can't be brought up to date: {other}"),
     })
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
 use sqlx::error::DatabaseError;
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 
-use super::{OpenError, PATIENCE, Parts, migrate};
+use super::{OpenError, PATIENCE, Parts, migrate, migration_failed};
 
 /// Connections of one replica at most, beside those of the counters.
 const CONNECTIONS: u32 = 10;
@@ -18,12 +19,11 @@ const RESTED: Duration = Duration::from_secs(1);
 const OLDEST: i32 = 150_000;
 
 pub(super) async fn open(url: &str) -> Result<Parts, OpenError> {
-    let refused = |e: sqlx::Error| OpenError(format!("DATABASE_URL: {}", told(&e)));
     let looking = tokio::time::timeout(2 * PATIENCE, look(url)).await;
     looking.map_err(|_| OpenError("DATABASE_URL: the PostgreSQL server doesn't answer".into()))??;
     // On a connection of its own: a change of the schema, and waiting for another replica's, may take long.
     let alone = AnyPoolOptions::new().max_connections(1).connect(url).await.map_err(refused)?;
-    migrate(&alone).await?;
+    migrate(&alone).await.map_err(not_migrated)?;
     alone.close().await;
     let pool = pool().connect(url).await.map_err(refused)?;
     Ok(Parts { write: pool.clone(), read: pool, beside: None, unlocked: " FOR UPDATE SKIP LOCKED" })
@@ -31,7 +31,6 @@ pub(super) async fn open(url: &str) -> Result<Parts, OpenError> {
 
 /// Whether this server will do, in a sentence if not.
 async fn look(url: &str) -> Result<(), OpenError> {
-    let refused = |e: sqlx::Error| OpenError(format!("DATABASE_URL: {}", told(&e)));
     let options = PgConnectOptions::from_str(url).map_err(refused)?.disable_statement_logging();
     let mut connection = PgConnection::connect_with(&options).await.map_err(refused)?;
     let (version, standby, read_only): (i32, bool, String) = sqlx::query_as(
@@ -55,6 +54,18 @@ fn unfit(version: i32, standby: bool, read_only: bool) -> Option<String> {
     }
     read_only
         .then(|| "this database is read-only (default_transaction_read_only); name one that can be written to".into())
+}
+
+fn refused(error: sqlx::Error) -> OpenError {
+    OpenError(format!("DATABASE_URL: {}", told(&error)))
+}
+
+fn not_migrated(error: MigrateError) -> OpenError {
+    match error {
+        MigrateError::Execute(error @ sqlx::Error::Database(_))
+        | MigrateError::ExecuteMigration(error @ sqlx::Error::Database(_), _) => refused(error),
+        other => migration_failed(other),
+    }
 }
 
 /// What went wrong, and what to change.
@@ -88,36 +99,23 @@ fn told_by_server(error: &dyn DatabaseError) -> String {
 }
 
 fn pool() -> AnyPoolOptions {
-    super::pool(CONNECTIONS)
-        .test_before_acquire(false)
-        .before_acquire(|connection, rested| {
-            Box::pin(async move {
-                if rested.idle_for > RESTED {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
+    super::pool(CONNECTIONS, &SETTINGS).before_acquire(|connection, rested| {
+        Box::pin(async move {
+            if rested.idle_for > RESTED {
+                connection.ping().await?;
+            }
+            Ok(true)
         })
-        .after_connect(|connection, _| {
-            Box::pin(async move {
-                // Whatever the database's defaults are. A lock that others hold is waited for as on SQLite.
-                for setting in [
-                    "SET default_transaction_isolation = 'read committed'",
-                    "SET synchronous_commit = on",
-                    "SET statement_timeout = 5000",
-                    "SET idle_in_transaction_session_timeout = 10000",
-                ] {
-                    sqlx::query(setting).execute(&mut *connection).await?;
-                }
-                Ok(())
-            })
-        })
+    })
 }
 
-/// The schema's, as the operator is to read it.
-pub fn told_of_schema(error: &sqlx::Error) -> Option<String> {
-    matches!(error, sqlx::Error::Database(e) if e.code().is_some_and(|code| code.len() == 5)).then(|| told(error))
-}
+/// Whatever the database's defaults are. A lock that others hold is waited for as on SQLite.
+const SETTINGS: [&str; 4] = [
+    "SET default_transaction_isolation = 'read committed'",
+    "SET synchronous_commit = on",
+    "SET statement_timeout = 5000",
+    "SET idle_in_transaction_session_timeout = 10000",
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! An embedded SQLite file: made with its folder where it is missing, one writer, readers beside it.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use sqlx::any::AnyPoolOptions;
 
-use super::{OpenError, PATIENCE, Parts, alone, key, migrate};
+use super::{OpenError, PATIENCE, Parts, alone, key, migrate, migration_failed};
 
 /// Readers beside the one writer, which they don't block.
 const READERS: u32 = 4;
@@ -27,10 +28,10 @@ pub(super) async fn open(url: &str) -> Result<Parts, OpenError> {
     let unusable = |e: sqlx::Error| OpenError(format!("DATABASE_URL: the database can't be opened: {e}"));
     // One connection: SQLite has one writer at a time, and a queue beats its busy errors.
     let write = pool(1).connect(url).await.map_err(unusable)?;
-    migrate(&write).await?;
+    migrate(&write).await.map_err(migration_failed)?;
     let read = pool(READERS).connect(url).await.map_err(unusable)?;
     let alive = alone::join(&file, &write).await?;
-    let beside = Beside { secret: key::beside(&file)?.into(), _alive: Arc::new(alive) };
+    let beside = Beside { secret: key::of(&file)?.into(), _alive: Arc::new(alive) };
     Ok(Parts { write, read, beside: Some(beside), unlocked: "" })
 }
 
@@ -47,28 +48,24 @@ fn prepare_file(url: &str) -> Result<PathBuf, OpenError> {
     options.map(|_| path.to_owned()).map_err(refused)
 }
 
-fn pool(connections: u32) -> AnyPoolOptions {
-    super::pool(connections)
-        .min_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .after_connect(|connection, _| {
-            Box::pin(async move {
-                for pragma in [
-                    "PRAGMA busy_timeout = 5000",
-                    "PRAGMA journal_mode = WAL",
-                    "PRAGMA synchronous = FULL",
-                    "PRAGMA foreign_keys = ON",
-                    // 16 MiB between two checkpoints: a page that a cohort's mails change again and again
-                    // is copied back once.
-                    "PRAGMA wal_autocheckpoint = 4000",
-                ] {
-                    sqlx::query(pragma).execute(&mut *connection).await?;
-                }
-                Ok(())
-            })
-        })
+/// The name of what lies beside a database.
+pub(super) fn beside(database: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(database);
+    name.push(end);
+    name.into()
 }
+
+fn pool(connections: u32) -> AnyPoolOptions {
+    super::pool(connections, &PRAGMAS).min_connections(1).idle_timeout(None).max_lifetime(None)
+}
+
+const PRAGMAS: [&str; 5] = [
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    // 16 MiB between two checkpoints: a page that a cohort's mails change again and again is copied back once.
+    "PRAGMA wal_autocheckpoint = 4000",
+];
 
 const _: () = assert!(PATIENCE.as_millis() == 5000, "busy_timeout is the same patience");

@@ -4,13 +4,13 @@ pub mod statement;
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::types::PgInterval;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row};
-use tokio::time::{error::Elapsed, timeout};
+use tokio::time::timeout;
 
 use super::log::Verdict;
 use super::{Answer, Failure, Hit, SharedCounters};
@@ -79,10 +79,10 @@ impl PostgresCounters {
                 self.ready.store(false, Ordering::Relaxed);
                 Err(told(error))
             }
-            Err(silence) => {
+            Err(_) => {
                 // Cut off: nobody may wait for the rest of its answer.
                 drop(connection.detach());
-                Err(told_silence(silence))
+                Err(Box::new("PostgreSQL doesn't answer"))
             }
         }
     }
@@ -160,20 +160,20 @@ async fn make_table(connection: &mut PgConnection) -> sqlx::Result<()> {
 }
 
 /// Those that are needed all the time: a network and an inbox, a network alone, one log alone.
-struct Statements([(&'static [usize], String); 3]);
+struct Statements([(&'static [usize], Arc<str>); 3]);
 
 impl Default for Statements {
     fn default() -> Self {
-        let of = |logs: &'static [usize]| (logs, statement::settling(logs.iter().copied()));
+        let of = |logs: &'static [usize]| (logs, statement::settling(logs.iter().copied()).into());
         Self([of(&[2, 1]), of(&[2]), of(&[1])])
     }
 }
 
 impl Statements {
-    fn of(&self, rows: &[&[Hit]]) -> String {
+    fn of(&self, rows: &[&[Hit]]) -> Arc<str> {
         let logs = rows.iter().map(|row| row.len());
         let ready = self.0.iter().find(|(of, _)| of.iter().copied().eq(logs.clone()));
-        ready.map_or_else(|| statement::settling(logs), |(_, statement)| statement.clone())
+        ready.map_or_else(|| statement::settling(logs).into(), |(_, statement)| statement.clone())
     }
 }
 
@@ -206,8 +206,4 @@ fn interval(length: Duration) -> PgInterval {
 
 fn told(error: sqlx::Error) -> Failure {
     Box::new(error.to_string())
-}
-
-fn told_silence(_: Elapsed) -> Failure {
-    Box::new("PostgreSQL doesn't answer")
 }

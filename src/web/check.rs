@@ -1,7 +1,7 @@
 //! The answer to a gateway that asks whether a request may pass: Caddy's `forward_auth`, nginx's
 //! `auth_request`, Traefik's `forwardAuth`.
 
-use actix_web::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use actix_web::{HttpRequest, HttpResponse};
 
 use super::session::SignedIn;
@@ -111,12 +111,7 @@ impl<'a> Forwarded<'a> {
     /// A browser that wants to show something, and that can be sent elsewhere.
     fn is_page(&self, request: &HttpRequest) -> bool {
         let reads = self.method.is_none_or(|method| matches!(method, "GET" | "HEAD"));
-        let accepts = request.headers().get_all(ACCEPT).filter_map(|accept| accept.to_str().ok());
-        reads
-            && !super::wants_json(request)
-            && accepts
-                .flat_map(|accept| accept.split(','))
-                .any(|kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/html")))
+        reads && super::accepts_html(request) && !super::wants_json(request)
     }
 
     /// Where the browser was going, a path if that is on our own host. Whether it may go there is the policy's

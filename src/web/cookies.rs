@@ -1,7 +1,7 @@
 //! The three cookies: the session, which browser this is, and what it last asked for.
 
 use actix_web::cookie::{Cookie, SameSite, time::Duration};
-use actix_web::http::header::{ACCEPT, COOKIE, HeaderValue, SET_COOKIE};
+use actix_web::http::header::{COOKIE, HeaderValue, SET_COOKIE};
 use actix_web::{HttpRequest, HttpResponse};
 use data_encoding::BASE64URL_NOPAD;
 
@@ -128,8 +128,7 @@ impl Cookies {
     /// Gives a browser that has none a secret with this answer. Whoever first comes to the page has it, so it is
     /// put together from what is ready; and a monitor, which shows nobody a page, needs none.
     pub fn introduce(&self, request: &HttpRequest, app: &App, answer: &mut HttpResponse) {
-        let shows_pages = |accept: &HeaderValue| accept.to_str().is_ok_and(|accept| accept.contains("text/html"));
-        if request.headers().get_all(ACCEPT).any(shows_pages) && self.known_browser(request).is_none() {
+        if super::accepts_html(request) && self.known_browser(request).is_none() {
             let [before, behind] = &self.introduction;
             let cookie = [before, &*BrowserSecret::fresh(app.random).text(), behind].concat();
             let cookie = HeaderValue::try_from(cookie).expect("our cookies are sound headers");

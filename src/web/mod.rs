@@ -38,6 +38,14 @@ fn agent_of(request: &HttpRequest) -> String {
     browser_kind(agent.unwrap_or_default())
 }
 
+/// Whether a request names pages among what it takes: a browser that shows them does, a monitor seldom.
+pub fn accepts_html(request: &HttpRequest) -> bool {
+    let accept = request.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok());
+    let mut kinds =
+        accept.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next().map(str::trim));
+    kinds.any(|kind| kind.eq_ignore_ascii_case("text/html"))
+}
+
 /// Whether a request wants JSON rather than pages: its `Accept` ranks `application/json` above
 /// `text/html`, a type named in full above a wildcard, and the first of two equals.
 pub fn wants_json(request: &HttpRequest) -> bool {

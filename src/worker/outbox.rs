@@ -103,12 +103,8 @@ impl Postman {
                 Outcome::Sent
             }
             Err(error) => {
-                let own = error.fault == Fault::Mail;
-                let error = error.seen_with(|| app.health.refuses_all(&mail.id));
                 self.troubled = !error.is_about_the_mail();
-                // Whoever registers a few addresses that nobody has must not have everybody told of a delay.
-                let tells = !own || mail.account == Account::Active;
-                failed(app, mail, &error, tells)
+                failed(app, mail, error)
             }
         }
     }
@@ -142,9 +138,15 @@ pub async fn probe(app: &App) -> bool {
     app.health.is_well()
 }
 
-/// `tells`: whether it says anything of other mails.
-fn failed(app: &App, mail: &QueuedMail, error: &SendError, tells: bool) -> Outcome {
+fn failed(app: &App, mail: &QueuedMail, mut error: SendError) -> Outcome {
     let (id, tries, now) = (&mail.id, mail.tries, app.clock.monotonic());
+    // Whoever registers a few addresses that nobody has must not have everybody told of a delay.
+    let tells = error.fault != Fault::Mail || mail.account == Account::Active;
+    // A refusal for good that meets one mail after the other isn't of the mails, whatever the server calls it:
+    // "550 relaying denied" without a detailed code, or a provider's own rules at the end of the message.
+    if error.fault == Fault::Mail && app.health.refuses_all(id) {
+        error.fault = Fault::Sender;
+    }
     match error.fault {
         Fault::Mail => app.health.answers(),
         _ if error.is_about_the_mail() => {
@@ -152,7 +154,7 @@ fn failed(app: &App, mail: &QueuedMail, error: &SendError, tells: bool) -> Outco
                 app.health.put_off(id, now);
             }
         }
-        _ => app.health.ill(error, now, false),
+        _ => app.health.ill(&error, now, false),
     }
     match error.fault {
         Fault::Mail => {

@@ -31,10 +31,9 @@ pub async fn sweep(app: &App) -> Result<(), StoreError> {
     while app.store.sweep_requests(now - lives, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_links(long_ago - lives, long_ago, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_set_aside(long_ago, BATCH).await? == BATCH as u64 {}
-    match app.throttle.sweep().await {
-        Ok(_) => {}
-        // Its requests are counted elsewhere meanwhile.
-        Err(error) => tracing::warn!(%error, "shared counters can't be swept; trying again"),
+    // Its requests are counted elsewhere meanwhile.
+    if let Err(error) = app.throttle.sweep().await {
+        tracing::warn!(%error, "shared counters can't be swept; trying again");
     }
     while app.store.sweep_places(now, BATCH).await? == BATCH as u64 {}
     while app.store.sweep_sessions(now, app.config.session_idle, BATCH).await? == BATCH as u64 {}
