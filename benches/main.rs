@@ -4,6 +4,7 @@
 //! that does the same with nothing around it. The two take turns, so that whatever else the machine
 //! does meets both. What travels is the ratio.
 
+mod check;
 mod client;
 mod cohort;
 mod commits;
@@ -14,8 +15,13 @@ mod load;
 mod postgres;
 mod server;
 
-const PARTS: [(&str, fn()); 4] = [
+/// The program's own, so that no ratio is the allocator's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const PARTS: [(&str, fn()); 5] = [
     ("http", http::measure),
+    ("check", check::measure),
     ("commits", commits::measure),
     ("cohort", cohort::measure),
     ("postgres", postgres::measure),

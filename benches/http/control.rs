@@ -9,7 +9,7 @@ use crate::control::Ready;
 pub fn serve(address: &str, file: &str) {
     let ready = Data::new(Ready::load(file));
     let pages = move || {
-        let page = resource("/users/log-in").route(route().to(answer));
+        let page = resource(["/users/log-in", "/auth/check"]).route(route().to(answer));
         App::new().app_data(ready.clone()).service(page)
     };
     let server = HttpServer::new(pages).bind(address).expect("the port was free a moment ago");

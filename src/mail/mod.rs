@@ -20,10 +20,11 @@ pub enum Mailer {
 }
 
 impl Mailer {
-    /// Hands a mail over, on the connection that `line` keeps where there is one.
-    pub async fn send(&self, line: &mut Line, mail: Mail, now: Micros) -> Result<(), SendError> {
+    /// Hands a mail over, on the connection that `line` keeps where there is one. The `next` is sent by another
+    /// call, soon or not at all.
+    pub async fn send(&self, line: &mut Line, mail: Mail, next: Option<&Mail>, now: Micros) -> Result<(), SendError> {
         match self {
-            Self::Smtp(smtp) => smtp.send(line, &mail, now).await,
+            Self::Smtp(smtp) => smtp.send(line, &mail, next, now).await,
             Self::Mailbox(mailbox) => {
                 mailbox.keep(mail);
                 Ok(())

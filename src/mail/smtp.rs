@@ -46,11 +46,11 @@ impl Smtp {
         Ok(Self { server: server.clone(), tls, hello, from, timeout: config.mail_timeout })
     }
 
-    /// Hands one mail over. The time-out is around everything, name look-up to the last reply: a
+    /// Hands one mail over, and begins the `next` if it is known. The time-out is around everything, name look-up to the last reply: a
     /// tarpit costs this mail its time and nobody else's.
-    pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
+    pub async fn send(&self, line: &mut Line, mail: &Mail, next: Option<&Mail>, now: Micros) -> Result<(), SendError> {
         let talk = Talk::with(self);
-        let sent = tokio::time::timeout(self.timeout, talk.send(line, mail, now)).await;
+        let sent = tokio::time::timeout(self.timeout, talk.send(line, mail, next, now)).await;
         let sent = sent.unwrap_or_else(|_| Err(talk.silence(self.too_long())));
         sent.map_err(|error| mail.message.envelope().to().iter().fold(error, SendError::without))
     }

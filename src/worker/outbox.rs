@@ -78,11 +78,12 @@ impl Postman {
         let mut outcomes = Vec::with_capacity(plans.len());
         let mut marks = Marks::new(app, &self.writing);
         self.troubled = false;
-        for Plan { mail, step } in plans {
+        let mut plans = plans.into_iter().peekable();
+        while let Some(Plan { mail, step }) = plans.next() {
             let outcome = match step {
                 Step::End(outcome) => outcome,
                 Step::Send(_) if self.troubled || hurried() => Outcome::GivenBack,
-                Step::Send(letter) => self.send(app, &mail, *letter).await,
+                Step::Send(letter) => self.send(app, &mail, *letter, plans.peek().and_then(Plan::letter)).await,
             };
             outcomes.push(outcome);
             marks.make(mail, outcome).await;
@@ -91,9 +92,9 @@ impl Postman {
         outcomes
     }
 
-    async fn send(&mut self, app: &App, mail: &QueuedMail, letter: Mail) -> Outcome {
+    async fn send(&mut self, app: &App, mail: &QueuedMail, letter: Mail, next: Option<&Mail>) -> Outcome {
         let started = app.clock.monotonic();
-        let sent = app.mailer.send(&mut self.line, letter, started).await;
+        let sent = app.mailer.send(&mut self.line, letter, next, started).await;
         app.metrics.smtp_took(Duration::from_micros(app.clock.monotonic() - started));
         match sent {
             Ok(()) => {

@@ -30,6 +30,16 @@ pub enum Step {
     Send(Box<Mail>),
 }
 
+impl Plan {
+    /// The mail that is to leave, if one is.
+    pub fn letter(&self) -> Option<&Mail> {
+        match &self.step {
+            Step::Send(letter) => Some(letter),
+            Step::End(_) => None,
+        }
+    }
+}
+
 /// A mail that is written, and whose link isn't stored yet.
 struct Draft {
     letter: Box<Mail>,

@@ -1,5 +1,6 @@
 //! The mail itself, as a mail server gets it: what stands in it, to whom it goes, and to whom not.
 
+mod ahead;
 mod blame;
 mod faults;
 mod leaving;

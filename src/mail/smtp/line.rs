@@ -5,6 +5,7 @@ use std::time::Duration;
 use lettre::transport::smtp::client::AsyncSmtpConnection;
 
 use crate::clock::Micros;
+use crate::mail::Mail;
 
 /// How long a server may take to say good-bye.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -21,6 +22,8 @@ pub struct Line(Option<Kept>);
 struct Kept {
     wire: Wire,
     used_at: Micros,
+    /// The mail that the server has been told to expect: it would take whatever comes for that mail's message.
+    begun: Option<String>,
 }
 
 /// A connection on which mails may leave.
@@ -40,20 +43,24 @@ impl Line {
 
     /// Says good-bye and closes.
     pub async fn close(&mut self) {
-        if let Some(kept) = self.0.take() {
-            goodbye(kept.wire).await;
+        if let Some(Kept { wire, begun: None, .. }) = self.0.take() {
+            goodbye(wire).await;
         }
     }
 
-    /// The connection, if it is fresh enough or still answers.
-    pub(super) async fn take(&mut self, now: Micros) -> Option<Wire> {
-        let mut kept = self.0.take()?;
-        let doubtful = now.saturating_sub(kept.used_at) >= DOUBTFUL;
-        (!doubtful || kept.wire.connection.test_connected().await).then_some(kept.wire)
+    /// The connection, if it is fresh enough or still answers, and whether the commands before the message of
+    /// `mail` have been written.
+    pub(super) async fn take(&mut self, mail: &Mail, now: Micros) -> Option<(Wire, bool)> {
+        let Kept { mut wire, used_at, begun } = self.0.take()?;
+        let doubtful = now.saturating_sub(used_at) >= DOUBTFUL;
+        match begun {
+            Some(begun) => (!doubtful && begun == mail.id).then_some((wire, true)),
+            None => (!doubtful || wire.connection.test_connected().await).then_some((wire, false)),
+        }
     }
 
-    pub(super) fn keep(&mut self, wire: Wire, now: Micros) {
-        self.0 = Some(Kept { wire, used_at: now });
+    pub(super) fn keep(&mut self, wire: Wire, now: Micros, begun: Option<&Mail>) {
+        self.0 = Some(Kept { wire, used_at: now, begun: begun.map(|mail| mail.id.clone()) });
     }
 }
 

@@ -37,13 +37,17 @@ impl<'a> Talk<'a> {
         SendError::silence(self.place(), reason)
     }
 
-    /// One mail, up to the server's acceptance; then the connection is kept.
-    pub async fn send(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<(), SendError> {
+    /// One mail, up to the server's acceptance; then the connection is kept. The commands before the `next`
+    /// one go with its end where the server takes them so (RFC 2920, 3.1), which spares both sides a wake-up.
+    pub async fn send(&self, line: &mut Line, mail: &Mail, next: Option<&Mail>, now: Micros) -> Result<(), SendError> {
         let mut wire = self.begin(line, mail, now).await?;
         self.at(Place::Message);
-        let taken = wire.connection.command(stuffed(mail)).await.map_err(|e| self.judge(&e))?;
+        let mut end = stuffed(mail);
+        let next = next.filter(|_| wire.pipelines);
+        end.extend(next.iter().flat_map(|next| self.steps(next)).map(|(_, command)| command));
+        let taken = wire.connection.command(end).await.map_err(|e| self.judge(&e))?;
         self.expect(&taken, DONE)?;
-        line.keep(wire, now);
+        line.keep(wire, now, next);
         Ok(())
     }
 
@@ -59,28 +63,24 @@ impl<'a> Talk<'a> {
     /// meanwhile, which is nobody's fault: then a fresh one is made.
     async fn begin(&self, line: &mut Line, mail: &Mail, now: Micros) -> Result<Wire, SendError> {
         self.at(Place::Sender);
-        if let Some(mut kept) = line.take(now).await {
-            match self.envelope(&mut kept, mail).await {
+        if let Some((mut kept, begun)) = line.take(mail, now).await {
+            match self.envelope(&mut kept, mail, begun).await {
                 Ok(()) => return Ok(kept),
                 Err(_) if self.place() == Place::Sender => {}
                 Err(error) => return Err(error),
             }
         }
         let mut fresh = self.connect().await?;
-        self.envelope(&mut fresh, mail).await?;
+        self.envelope(&mut fresh, mail, false).await?;
         Ok(fresh)
     }
 
-    /// The commands before the message: all at once where the server says that it takes them so
-    /// (RFC 2920), and else one after the other.
-    async fn envelope(&self, wire: &mut Wire, mail: &Mail) -> Result<(), SendError> {
-        let mut steps = vec![(Place::Sender, self.sender().to_string())];
-        for to in mail.message.envelope().to() {
-            steps.push((Place::Recipient, Rcpt::new(to.clone(), vec![]).to_string()));
-        }
-        steps.push((Place::Data, Data.to_string()));
-        let mut together =
-            wire.pipelines.then(|| steps.iter().map(|(_, command)| command.as_str()).collect::<String>());
+    /// The commands before the message, unless they were written already: all at once where the server says
+    /// that it takes them so, and else one after the other.
+    async fn envelope(&self, wire: &mut Wire, mail: &Mail, written: bool) -> Result<(), SendError> {
+        let steps = self.steps(mail);
+        let at_once = wire.pipelines && !written;
+        let mut together = at_once.then(|| steps.iter().map(|(_, command)| command.as_str()).collect::<String>());
         for (place, command) in &steps {
             self.at(*place);
             let reply = match together.take() {
@@ -95,6 +95,15 @@ impl<'a> Talk<'a> {
             self.expect(&reply, wanted)?;
         }
         Ok(())
+    }
+
+    fn steps(&self, mail: &Mail) -> Vec<(Place, String)> {
+        let mut steps = vec![(Place::Sender, self.sender().to_string())];
+        for to in mail.message.envelope().to() {
+            steps.push((Place::Recipient, Rcpt::new(to.clone(), vec![]).to_string()));
+        }
+        steps.push((Place::Data, Data.to_string()));
+        steps
     }
 
     fn expect(&self, reply: &Response, wanted: Severity) -> Result<(), SendError> {
