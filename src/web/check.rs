@@ -33,7 +33,7 @@ pub async fn check(request: HttpRequest, app: Shared) -> Result<HttpResponse, Er
         app.checks.signed_out.inc();
         return Ok(turn_away(&request, &app));
     };
-    if !may_pass(request.query_string(), &session) {
+    if !may_pass(request.query_string(), &Forwarded::of(&request, &app), &session) {
         app.checks.forbidden.inc();
         return Err(Error::Forbidden);
     }
@@ -43,7 +43,10 @@ pub async fn check(request: HttpRequest, app: Shared) -> Result<HttpResponse, Er
 
 /// Whether the account is in the group that is wanted, if one is. A slip in the gateway's settings (`?groups=`, a
 /// second group, a name that no group can have) is no reason to let everybody pass.
-fn may_pass(query: &str, session: &Session) -> bool {
+fn may_pass(query: &str, forwarded: &Forwarded, session: &Session) -> bool {
+    if forwarded.is_the_visitors(query) {
+        return true;
+    }
     let mut wanted = form_urlencoded::parse(query.as_bytes());
     match (wanted.next(), wanted.next()) {
         (None, _) => true,
@@ -106,6 +109,14 @@ impl<'a> Forwarded<'a> {
             host: only(headers, "x-forwarded-host"),
             uri: only(headers, "x-forwarded-uri"),
         }
+    }
+
+    /// Whether the query is the page's own: Caddy hands that on where its `uri` has none and doesn't end with `?`.
+    /// One that speaks of groups never is, for the visitor could have copied it from the gateway's settings.
+    fn is_the_visitors(&self, query: &str) -> bool {
+        let pages = self.uri.and_then(|uri| uri.split_once('?')).map(|(_, query)| query);
+        let speaks = |name: &str| name.to_ascii_lowercase().starts_with("group");
+        pages == Some(query) && !form_urlencoded::parse(query.as_bytes()).any(|(name, _)| speaks(&name))
     }
 
     /// A browser that wants to show something, and that can be sent elsewhere.

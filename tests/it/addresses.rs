@@ -6,7 +6,7 @@ use doorpost::domain::return_to::ReturnPolicy;
 use url::Url;
 
 /// Spells out what the vectors escape: `\r`, `\n`, `\xNN`, `\uNNNN`, `(N times c)`, `(N times c, after a /)`.
-fn unescape(text: &str) -> String {
+pub fn unescape(text: &str) -> String {
     if let Some(rest) = text.strip_prefix('(') {
         let (times, rest) = rest.split_once(" times ").unwrap();
         let (what, rest) = rest.split_once([')', ',']).unwrap();
@@ -30,7 +30,7 @@ fn unescape(text: &str) -> String {
     plain + rest
 }
 
-fn rows(vectors: &str) -> impl Iterator<Item = Vec<&str>> {
+pub fn rows(vectors: &str) -> impl Iterator<Item = Vec<&str>> {
     vectors.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
 }
 

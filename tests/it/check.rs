@@ -125,6 +125,30 @@ async fn a_group_that_is_wanted_and_missing_is_a_403_with_a_page() {
     assert_eq!(ada.get("/auth/check?group=staff").await.status, 403);
 }
 
+/// Caddy's `uri /auth/check`, without a question mark, keeps the query of the page.
+#[tokio::test]
+async fn the_query_of_the_page_is_no_wish_of_the_gateways() {
+    let app = TestApp::start().await;
+    let ada = app.account("ada@example.org").await;
+    for (page, query, status) in [
+        ("/a?x=1&y=%20", "x=1&y=%20", 200),
+        ("/a?x", "x", 200),
+        ("/a?x=1", "x=2", 403),
+        ("/a", "x=1", 403),
+        // Copied by a visitor from what the gateway wants, or looking so.
+        ("/a?group=staff", "group=staff", 403),
+        ("/a?g%72oup=staff", "g%72oup=staff", 403),
+        ("/a?x=1&Groups=staff", "x=1&Groups=staff", 403),
+    ] {
+        let mut asks = for_page(ada.clone(), "app.school.example", page);
+        assert_eq!(asks.get(&format!("/auth/check?{query}")).await.status, status, "{page} {query}");
+    }
+    // Of a stranger's word nothing is believed.
+    let app = TestApp::with().setting("TRUSTED_PROXY_HOPS", "0").run().await;
+    let mut asks = for_page(app.account("ada@example.org").await, "app.school.example", "/a?x=1");
+    assert_eq!(asks.get("/auth/check?x=1").await.status, 403);
+}
+
 #[tokio::test]
 async fn it_is_answered_from_memory_for_less_than_five_seconds() {
     let app = TestApp::start().await;

@@ -14,6 +14,7 @@ mod client_ip;
 mod code;
 mod enter;
 mod faults;
+mod gateway;
 mod house;
 mod link_pages;
 mod mail;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::gateway::Tls;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -69,7 +71,11 @@ pub async fn send(address: SocketAddr, bytes: &[u8]) -> Response {
 
 /// The same to a server that may be gone, or go before it has answered.
 pub async fn try_send(address: SocketAddr, bytes: &[u8]) -> Option<Response> {
-    let mut stream = TcpStream::connect(address).await.ok()?;
+    exchange(TcpStream::connect(address).await.ok()?, bytes).await
+}
+
+/// One request and its answer.
+pub async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> Option<Response> {
     // A server that refuses early may close while we still write; its answer counts all the same.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
@@ -113,11 +119,23 @@ pub struct Browser {
     pub address: SocketAddr,
     pub cookies: BTreeMap<String, String>,
     headers: Vec<(String, String)>,
+    tls: Option<Tls>,
 }
 
 impl Browser {
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, cookies: BTreeMap::new(), headers: Vec::new() }
+        Self { address, cookies: BTreeMap::new(), headers: Vec::new(), tls: None }
+    }
+
+    /// Over TLS, through a gateway.
+    pub fn through(gateway: SocketAddr, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..Self::new(gateway) }
+    }
+
+    /// The same person at another of the gateway's hosts.
+    pub fn at(mut self, host: &str) -> Self {
+        self.tls.as_mut().expect("it goes through a gateway").host = host.to_owned();
+        self
     }
 
     /// Reported by the proxy as coming from `client`.
@@ -165,7 +183,8 @@ impl Browser {
     }
 
     async fn try_request(&mut self, method: &str, path: &str, kind: &str, body: &[u8]) -> Option<Response> {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        let host = self.tls.as_ref().map_or_else(|| self.address.to_string(), |tls| tls.host.clone());
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
@@ -180,7 +199,10 @@ impl Browser {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
         let bytes = [head.as_bytes(), b"\r\n", body].concat();
-        let response = try_send(self.address, &bytes).await?;
+        let response = match &self.tls {
+            Some(tls) => tls.send(self.address, &bytes).await?,
+            None => try_send(self.address, &bytes).await?,
+        };
         self.keep_cookies(&response);
         Some(response)
     }

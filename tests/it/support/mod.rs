@@ -2,6 +2,7 @@
 
 pub mod chromium;
 pub mod database;
+pub mod gateway;
 pub mod http;
 pub mod load;
 pub mod postfix;

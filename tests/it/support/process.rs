@@ -158,6 +158,17 @@ impl Drop for Process {
     }
 }
 
+/// A process and all that it starts, in a group of their own, which is ended by its id.
+pub struct Group(pub Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = format!("kill -KILL -{}", self.0.id());
+        let _ = Command::new("sh").args(["-c", &group]).status();
+        let _ = self.0.wait();
+    }
+}
+
 struct Guarded(Child);
 
 impl Drop for Guarded {
